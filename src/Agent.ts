@@ -1,0 +1,426 @@
+/**
+ * Runs agents: a session, a model and tools that answer one message after the other.
+ *
+ * An agent lives in a `Scope`. Closing it interrupts the turn that runs, writes that turn's end, and gives the
+ * session back to the store; waiting for that is bounded by a grace, and what outlives it can write no more.
+ *
+ * @since 0.1.0
+ */
+import type * as AiError from "effect/ai/AiError"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { AgentModels, type UnknownModel } from "./AgentModels.ts"
+import { AgentTools, type AnyToolkit, type UnknownTool } from "./AgentTools.ts"
+import { CurrentAgent, defaultLimits, type Limits, type ToolRestriction } from "./CurrentAgent.ts"
+import { defaultRetry } from "./internal/agent/ask.ts"
+import * as live from "./internal/agent/live.ts"
+import {
+  AgentClosed,
+  type Content,
+  type OutputPart,
+  type Progress,
+  SteerRejected,
+  type TurnOutcome
+} from "./internal/agent/model.ts"
+import type { State } from "./internal/agent/state.ts"
+import { sessionId } from "./internal/session/ids.ts"
+import * as Session from "./Session.ts"
+import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
+import { SessionStore } from "./SessionStore.ts"
+import { personaSection, type Section, SystemPrompt, type UnknownVariable } from "./SystemPrompt.ts"
+
+export { AgentClosed, type Content, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
+
+// -----------------------------------------------------------------------------
+// errors
+// -----------------------------------------------------------------------------
+
+/**
+ * An agent was asked for with an option that cannot be: which, and what would be right.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class InvalidAgent extends Schema.TaggedError<InvalidAgent>("effect-subagent/InvalidAgent")("InvalidAgent", {
+  field: Schema.String,
+  issue: Schema.String
+}) {
+  override get message(): string {
+    return `${this.field}: ${this.issue}`
+  }
+}
+
+// -----------------------------------------------------------------------------
+// models
+// -----------------------------------------------------------------------------
+
+/**
+ * How a message is sent: by whom (a `user` by default), and under which id it is stored (a new one by default).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Delivery {
+  readonly source?: Session.Source | undefined
+  readonly messageId?: string | undefined
+}
+
+/**
+ * A live agent.
+ *
+ * - `identity`: what it delegates as, outside of any turn
+ * - `send`: queues a message that opens a turn and wakes the agent; messages are answered in the order they came
+ * - `prompt`: the same, and waits for that turn; giving up waiting cancels nothing
+ * - `steer`: delivers into the running turn, and succeeds once the message is part of the next request and stored;
+ *   fails `SteerRejected` otherwise, and then nothing of it is stored (S87–S92)
+ * - `inject`: adds a message without waking the agent: with the next request of a running turn, else at once (S199)
+ * - `interrupt`: ends the running turn and drops what waits; returns when the agent is idle
+ * - `idle`: waits until nothing runs and nothing waits
+ * - `status`: what it does now
+ * - `last`, `usage`: the outcome of the last turn, and all that was used, since it became live
+ * - `transcript`: the conversation as the model would see it, without the system prompt
+ * - `events`: its log as it is stored now
+ * - `progress`: what happens from now on; 1024 events are kept for a slow reader, the oldest are dropped and counted
+ * - `survivors`: what outlived its grace
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Agent {
+  readonly id: Session.SessionId
+  readonly header: Session.Header
+  readonly identity: CurrentAgent["Service"]
+  readonly send: (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed>
+  readonly prompt: (content: Content, options?: Delivery) => Effect.Effect<TurnOutcome, AgentClosed>
+  readonly steer: (content: Content, source: Session.Source) => Effect.Effect<void, SteerRejected>
+  readonly inject: (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed | AppendError>
+  readonly interrupt: (cause: Session.AbortCause) => Effect.Effect<void>
+  readonly idle: Effect.Effect<void>
+  readonly status: Effect.Effect<"idle" | "running" | "closed">
+  readonly last: Effect.Effect<Option.Option<TurnOutcome>>
+  readonly usage: Effect.Effect<Session.Usage>
+  readonly transcript: Effect.Effect<ReadonlyArray<Session.Transcript["messages"][number]>>
+  readonly events: Stream.Stream<Session.Event, ReadError>
+  readonly progress: Stream.Stream<Progress>
+  readonly survivors: Effect.Effect<ReadonlyArray<string>>
+}
+
+/**
+ * What an agent is made of, beyond its session.
+ *
+ * - `model`: a name of `AgentModels`; the default model without one
+ * - `maxTokens`: output tokens of one model call, a positive integer
+ * - `restriction`: which tools are hidden from it, on top of the `restrictions` that it inherits
+ * - `limits`: what it may delegate; the default limits where it says nothing
+ * - `persona`: who it is; shadows the shared persona. `sections` are further ones of its own
+ * - `tools`: tools of its own, never filtered
+ * - `output`: the name of a concluding tool of its own without which a turn is not complete: the model is reminded
+ *   once, with that tool forced, and the turn fails if it still does not call it
+ * - `closedBy`: the cause that a turn gets which runs when the agent closes; `disposed` by default
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Composition {
+  readonly model?: string | undefined
+  readonly maxTokens?: number | undefined
+  readonly restriction?: ToolRestriction | undefined
+  readonly restrictions?: ReadonlyArray<ToolRestriction> | undefined
+  readonly limits?: Partial<Limits> | undefined
+  readonly persona?: string | undefined
+  readonly sections?: ReadonlyArray<Section> | undefined
+  readonly tools?: AnyToolkit | undefined
+  readonly output?: string | undefined
+  readonly closedBy?: (() => Session.AbortCause) | undefined
+}
+
+/**
+ * A new agent's session and composition. `id` is made up when it is not given; `seed` are the copied events of a fork.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CreateOptions extends Composition {
+  readonly cwd: string
+  readonly id?: string | undefined
+  readonly parent?: Session.SessionId | undefined
+  readonly depth?: number | undefined
+  readonly origin?: Session.Origin | undefined
+  readonly label?: string | undefined
+  readonly seed?: ReadonlyArray<Session.Event> | undefined
+}
+
+/**
+ * The composition of a stored session that becomes live again. `depth` may deepen it and never lifts it (S151).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface OpenOptions extends Composition {
+  readonly depth?: number | undefined
+}
+
+/**
+ * What composing an agent can fail with.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type ComposeError = InvalidAgent | UnknownModel | UnknownTool | UnknownVariable
+
+/**
+ * The agents of a program.
+ *
+ * - `create`: a new session with an agent over it, for as long as the scope lives. When it fails nothing is left
+ * - `open`: an agent over a stored session; a session whose process died inside a turn is repaired first (S203)
+ * - `get`, `list`: the agents that live now
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Agents extends Context.Service<Agents, {
+  readonly create: (options: CreateOptions) => Effect.Effect<Agent, ComposeError | CreateError, Scope.Scope>
+  readonly open: (
+    id: string,
+    options?: OpenOptions | undefined
+  ) => Effect.Effect<Agent, ComposeError | OpenError | AppendError, Scope.Scope>
+  readonly get: (id: string) => Effect.Effect<Option.Option<Agent>>
+  readonly list: Effect.Effect<ReadonlyArray<Agent>>
+}>()("effect-subagent/Agents") {}
+
+// -----------------------------------------------------------------------------
+// construction
+// -----------------------------------------------------------------------------
+
+const invalid = (field: string, issue: string) => Effect.fail(new InvalidAgent({ field, issue }))
+
+const isPositive = (n: number): boolean => Number.isSafeInteger(n) && n > 0
+const isNatural = (n: number): boolean => Number.isSafeInteger(n) && n >= 0 && !Object.is(n, -0)
+
+const toAgent = (state: State, store: SessionStore["Service"]): Agent => {
+  const { header } = state
+  return {
+    id: header.id,
+    header,
+    identity: { ...state.identity, lifetime: state.lifetime },
+    send: (content, options) => live.send(state, content, options),
+    prompt: (content, options) => live.prompt(state, content, options),
+    steer: (content, source) => live.steer(state, content, source),
+    inject: (content, options) => live.inject(state, content, options),
+    interrupt: (cause) => live.interrupt(state, cause),
+    idle: live.idle(state),
+    status: Effect.sync(() => state.closed ? "closed" : state.turn === undefined ? "idle" : "running"),
+    last: Effect.sync(() => Option.fromNullishOr(state.last)),
+    usage: Effect.sync(() => state.usage),
+    transcript: Effect.sync(() => state.transcript.messages.slice()),
+    events: store.read(header.id),
+    progress: state.progress.stream({ capacity: 1024 }),
+    survivors: Effect.sync(() => state.survivors.slice())
+  }
+}
+
+/**
+ * How agents behave.
+ *
+ * - `maxSteps`: model calls of one turn, 100 by default; a turn that needs more ends with `MaxSteps`
+ * - `retry`: when a model call that failed in a way that may pass is made again: by default four times, after about
+ *   1, 2, 4 and 8 seconds; a server's own wish for a pause is honoured before each
+ * - `grace`: how long an interrupted turn may take to end, 5 seconds by default
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options {
+  readonly maxSteps?: number | undefined
+  readonly retry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
+  readonly grace?: Duration.Input | undefined
+}
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const store = yield* SessionStore
+  const models = yield* AgentModels
+  const tools = yield* AgentTools
+  const systemPrompt = yield* SystemPrompt
+  const maxSteps = options.maxSteps ?? 100
+  if (!isPositive(maxSteps)) return yield* invalid("maxSteps", "a positive integer is needed")
+  const retry = options.retry ?? defaultRetry
+  const grace = Duration.fromInputUnsafe(options.grace ?? "5 seconds")
+  const agents = new Map<string, Agent>()
+
+  // everything about a composition that can be wrong is found before a session exists
+  const check = Effect.fnUntraced(function*(composition: Composition, cwd: string, session: string) {
+    const { maxTokens, persona, restriction } = composition
+    if (cwd === "") return yield* invalid("cwd", "a working directory is needed")
+    if (maxTokens !== undefined && !isPositive(maxTokens)) {
+      return yield* invalid("maxTokens", "a positive integer is needed")
+    }
+    if (restriction !== undefined) {
+      if (restriction.allow === undefined && restriction.deny === undefined) {
+        return yield* invalid("restriction", "a list of allowed or of denied tools is needed")
+      }
+      yield* tools.check(restriction, composition.restrictions ?? [])
+    }
+    const model = yield* models.get(composition.model)
+    const sections = persona === undefined
+      ? composition.sections ?? []
+      : [{ name: personaSection, order: 0, text: persona }, ...composition.sections ?? []]
+    if (sections.length > 0) {
+      yield* systemPrompt.assemble({ sections, variables: { cwd, model: composition.model ?? "default", session } })
+    }
+    return { model, sections }
+  })
+
+  const enliven = (
+    composition: Composition,
+    checked: Effect.Success<ReturnType<typeof check>>,
+    header: Session.Header,
+    depth: number,
+    log: SessionLog,
+    transcript: Session.Transcript,
+    scope: Scope.Scope
+  ): Effect.Effect<Agent> => {
+    const { restriction, restrictions: inherited = [] } = composition
+    const restrictions = restriction === undefined ? inherited : [...inherited, restriction]
+    const state = live.makeState({
+      header,
+      log,
+      model: checked.model,
+      identity: {
+        sessionId: header.id,
+        depth,
+        cwd: header.cwd,
+        model: composition.model,
+        maxTokens: composition.maxTokens,
+        restrictions,
+        limits: { ...defaultLimits, ...composition.limits }
+      },
+      tools: tools.resolver({ restrictions, own: composition.tools }),
+      systemPrompt,
+      sections: checked.sections,
+      output: composition.output,
+      maxSteps,
+      retry,
+      grace
+    }, transcript)
+    const agent = toAgent(state, store)
+    agents.set(header.id, agent)
+    return Effect.as(
+      Scope.addFinalizer(
+        scope,
+        Effect.suspend(() => {
+          if (agents.get(header.id) === agent) agents.delete(header.id)
+          return live.close(state, composition.closedBy?.() ?? "disposed")
+        })
+      ),
+      agent
+    )
+  }
+
+  const create = Effect.fnUntraced(function*(options: CreateOptions) {
+    const depth = options.depth ?? 0
+    if (!isNatural(depth)) return yield* invalid("depth", "a natural number is needed")
+    if (options.id !== undefined && !Schema.is(Session.SessionId)(options.id)) {
+      return yield* invalid("id", "1 to 128 letters, digits, '_', '.' or '-' are needed, not starting with '.' or '-'")
+    }
+    // sound: checked one line above, or made by us
+    const id = options.id === undefined ? yield* sessionId : options.id as Session.SessionId
+    const checked = yield* check(options, options.cwd, id)
+    const seedLength = options.seed?.length ?? 0
+    const header: Session.Header = {
+      version: 1,
+      id,
+      ...(options.parent === undefined ? undefined : { parent: options.parent }),
+      depth,
+      cwd: options.cwd,
+      createdAt: yield* Clock.currentTimeMillis,
+      origin: options.origin ?? { kind: "root" },
+      ...(seedLength === 0 ? undefined : { seedLength }),
+      ...(options.label === undefined ? undefined : { label: options.label })
+    }
+    const scope = yield* Effect.scope
+    const log = yield* store.create(header, options.seed)
+    return yield* enliven(options, checked, header, depth, log, Session.fold(options.seed ?? []), scope)
+  })
+
+  const open = Effect.fnUntraced(function*(id: string, options: OpenOptions = {}) {
+    const scope = yield* Effect.scope
+    const log = yield* store.open(id)
+    const { header } = log
+    const depth = Math.max(header.depth, options.depth ?? 0)
+    if (!isNatural(depth)) return yield* invalid("depth", "a natural number is needed")
+    const checked = yield* check(options, header.cwd, header.id)
+    const transcript = Session.emptyTranscript()
+    yield* Stream.runForEachArray(store.read(id), (events) =>
+      Effect.sync(() => {
+        for (const event of events) Session.advance(transcript, event)
+      }))
+    const closers = Session.repair(transcript, yield* Clock.currentTimeMillis)
+    if (closers.length > 0) {
+      yield* log.append(closers)
+      yield* log.flush
+      for (const event of closers) Session.advance(transcript, event)
+    }
+    return yield* enliven(options, checked, header, depth, log, transcript, scope)
+  })
+
+  // a scope of its own, so that whatever a failed start acquired is given back before the failure is seen
+  const guarded = <E>(effect: Effect.Effect<Agent, E, Scope.Scope>): Effect.Effect<Agent, E, Scope.Scope> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.contextWith((context: Context.Context<Scope.Scope>) => {
+        const scope = Scope.forkUnsafe(Context.get(context, Scope.Scope))
+        return Effect.onError(
+          restore(Effect.provideService(effect, Scope.Scope, scope)),
+          (cause) => Scope.close(scope, Exit.failCause(cause))
+        )
+      })
+    )
+
+  return Agents.of({
+    create: (options) => guarded(create(options)),
+    open: (id, options) => guarded(open(id, options)),
+    get: (id) => Effect.sync(() => Option.fromNullishOr(agents.get(id))),
+    list: Effect.sync(() => Array.from(agents.values()))
+  })
+})
+
+/**
+ * Agents over the ambient stores, models, tools and prompt sections.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options: Options = {}
+): Layer.Layer<Agents, InvalidAgent, SessionStore | AgentModels | AgentTools | SystemPrompt> =>
+  Layer.effect(Agents, make(options))
+
+/**
+ * The top of a tree of agents: a stored session on whose behalf a program delegates. With an `id`, the session of that
+ * id is opened again where it exists, and with it the right to its children (design of `CurrentAgent`).
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRoot = (
+  options: Omit<CreateOptions, "seed" | "parent" | "origin">
+): Layer.Layer<CurrentAgent, ComposeError | CreateError | OpenError | AppendError, Agents> =>
+  Layer.effect(
+    CurrentAgent,
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const { id } = options
+      const agent = id === undefined
+        ? yield* agents.create(options)
+        : yield* Effect.catchTag(agents.open(id, options), "SessionNotFound", () => agents.create(options))
+      return agent.identity
+    })
+  )

@@ -1,0 +1,159 @@
+/**
+ * Makes one model call of a turn and folds what it streams into one assistant message.
+ *
+ * A failure that may pass is tried again as the schedule says; what was streamed before it is void then, so a step
+ * reaches the log as a whole or not at all.
+ */
+import type * as AiError from "effect/ai/AiError"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import { CostOf, MaxOutputTokens } from "../../AgentModels.ts"
+import type { AnyToolkit } from "../../AgentTools.ts"
+import * as Session from "../../Session.ts"
+import { boundText } from "../session/bounded.ts"
+import type { Progress } from "./model.ts"
+
+/** @internal */
+export interface Question {
+  readonly model: LanguageModel.LanguageModel
+  readonly messages: ReadonlyArray<Prompt.Message>
+  readonly toolkit: AnyToolkit
+  readonly hasTools: boolean
+  /** Forces a call of this tool. */
+  readonly forced: string | undefined
+  readonly maxTokens: number | undefined
+  readonly retry: Schedule.Schedule<unknown, AiError.AiError>
+  readonly step: number
+  readonly observed: () => boolean
+  readonly publish: (progress: Progress) => void
+  /** Told of each piece of text, and of each restart with `undefined`. */
+  readonly onText: (delta: string | undefined) => void
+  /** Told of each call made, also of one that fails. */
+  readonly onCall: () => void
+}
+
+/** @internal */
+export interface Answer {
+  readonly message: Prompt.AssistantMessage | undefined
+  readonly text: string
+  readonly calls: ReadonlyArray<Prompt.ToolCallPart>
+  readonly reason: Response.FinishReason
+  readonly usage: Session.Usage
+}
+
+type AnyPart = Response.AnyPart
+
+const attempt = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiError> =>
+  Effect.suspend(() => {
+    const parts: Array<AnyPart> = []
+    question.onCall()
+    if (question.observed()) question.publish({ _tag: "StepStarted", step: question.step })
+    const common = {
+      prompt: Prompt.fromMessages(question.messages),
+      disableToolCallResolution: true,
+      toolCallValidation: "deferred"
+    } as const
+    const stream = question.hasTools
+      ? question.model.streamText({
+        ...common,
+        toolkit: question.toolkit,
+        ...(question.forced === undefined ? undefined : { toolChoice: { tool: question.forced } })
+      })
+      : question.model.streamText(common)
+    return Effect.as(
+      Stream.runForEachArray(
+        // sound: with deferred validation no tool runs here, so no service of a tool is needed
+        stream as Stream.Stream<AnyPart, AiError.AiError>,
+        (some) => {
+          for (const part of some) {
+            parts.push(part)
+            if (part.type === "text-delta") {
+              question.onText(part.delta)
+              if (question.observed()) question.publish({ _tag: "Text", delta: part.delta })
+            } else if (part.type === "reasoning-delta" && question.observed()) {
+              question.publish({ _tag: "Reasoning", delta: part.delta })
+            }
+          }
+          return Effect.void
+        }
+      ),
+      parts
+    )
+  })
+
+const limited = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiError> =>
+  question.maxTokens === undefined
+    ? attempt(question)
+    : Effect.provideService(attempt(question), MaxOutputTokens, question.maxTokens)
+
+// only entered after a first failure: the usual call pays nothing for it
+const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiError) {
+  let error = first
+  const next = yield* Schedule.toStepWithSleep(question.retry)
+  while (error.isRetryable) {
+    // the server's own wish comes before ours
+    if (error.retryAfter !== undefined) yield* Effect.sleep(error.retryAfter)
+    if (Exit.isFailure(yield* Effect.exit(next(error)))) break
+    question.onText(undefined)
+    question.publish({ _tag: "StepRestarted", step: question.step, reason: boundText(error.message) })
+    const exit = yield* Effect.result(limited(question))
+    if (exit._tag === "Success") return exit.success
+    error = exit.failure
+  }
+  return yield* Effect.fail(error)
+})
+
+const toAnswer = (parts: ReadonlyArray<AnyPart>, costOf: (finish: Response.FinishPart) => number | undefined): Answer => {
+  let reason: Response.FinishReason = "unknown"
+  let usage = Session.noUsage
+  for (const part of parts) {
+    if (part.type !== "finish") continue
+    reason = part.reason
+    const cost = costOf(part)
+    usage = {
+      inputTokens: part.usage.inputTokens.total ?? 0,
+      outputTokens: part.usage.outputTokens.total ?? 0,
+      steps: 0,
+      elapsed: 0,
+      ...(cost === undefined ? undefined : { cost })
+    }
+  }
+  const message = Prompt.fromResponseParts(parts).content.find((one) => one.role === "assistant")
+  let text = ""
+  const calls: Array<Prompt.ToolCallPart> = []
+  if (message !== undefined) {
+    for (const part of message.content) {
+      if (part.type === "text") text += part.text
+      else if (part.type === "tool-call" && !part.providerExecuted) calls.push(part)
+    }
+  }
+  return { message, text, calls, reason, usage }
+}
+
+/** @internal Asks the model once, with retries. */
+export const ask = (question: Question): Effect.Effect<Answer, AiError.AiError> =>
+  Effect.flatMap(
+    Effect.catch(limited(question), (error) => again(question, error)),
+    (parts) => Effect.map(CostOf, (costOf) => toAnswer(parts, costOf))
+  )
+
+/** @internal The default schedule of retries: four, after 1, 2, 4 and 8 seconds, each shortened or stretched by chance. */
+export const defaultRetry: Schedule.Schedule<unknown, AiError.AiError> = Schedule.exponential(Duration.seconds(1)).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ times: 4 })
+)
+
+/** @internal Why a turn ends when its model call failed for good. */
+export const causeOf = (error: AiError.AiError): Session.TurnCause =>
+  error.reason._tag === "ContentPolicyError" ? { _tag: "Refusal" } : {
+    _tag: "Failed",
+    reason: error.reason._tag,
+    retryable: error.isRetryable,
+    diagnostic: boundText(error.message)
+  }

@@ -1,0 +1,206 @@
+/**
+ * Runs the tool calls of one model response and turns whatever comes of them into results that the model sees.
+ *
+ * Nothing a tool does fails a turn: an unknown name, bad arguments, a denial, a failure and a defect are all results.
+ */
+import type * as AiError from "effect/ai/AiError"
+import * as Prompt from "effect/ai/Prompt"
+import type * as Tool from "effect/ai/Tool"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { type AnyToolkit, CallSite, Concludes } from "../../AgentTools.ts"
+import { type ApprovalRequest, Approvals } from "../../Approvals.ts"
+import { boundText } from "../session/bounded.ts"
+import type { Progress } from "./model.ts"
+
+/** @internal */
+export interface Batch {
+  readonly calls: ReadonlyArray<Prompt.ToolCallPart>
+  readonly messages: ReadonlyArray<Prompt.Message>
+  readonly toolkit: AnyToolkit
+  readonly agent: ApprovalRequest["agent"]
+  readonly observed: boolean
+  readonly publish: (progress: Progress) => void
+  /** Results as they come in, by call id: what an interrupted turn keeps of a batch. */
+  readonly results: Map<string, Prompt.ToolResultPart>
+  /** What an interrupted call wants its result to be, by call id. */
+  readonly interrupted: Map<string, () => unknown>
+}
+
+/** @internal */
+export interface Concluded {
+  readonly tool: string
+  readonly toolCallId: string
+}
+
+type Reply =
+  & { readonly isFailure: boolean; readonly result: unknown }
+  & Pick<Prompt.ToolResultPart, "modelOutput">
+
+const failure = (code: string, message: string): Reply => ({ isFailure: true, result: { error: { code, message } } })
+
+const resultPart = (call: Prompt.ToolCallPart, reply: Reply): Prompt.ToolResultPart =>
+  Prompt.makePart("tool-result", {
+    id: call.id,
+    name: call.name,
+    providerExecuted: false,
+    isFailure: reply.isFailure,
+    result: reply.result,
+    ...(reply.modelOutput === undefined ? undefined : { modelOutput: reply.modelOutput })
+  })
+
+/** @internal The result of a call that does not run, because its response was cut off or its turn is concluded. */
+export const notExecuted = (call: Prompt.ToolCallPart, reason: string): Prompt.ToolResultPart =>
+  resultPart(call, { isFailure: true, result: { type: "execution-denied", reason } })
+
+/** @internal The result of a call whose turn was interrupted while it ran. */
+export const interruptedResult = (id: string, name: string, result: unknown): Prompt.ToolResultPart =>
+  Prompt.makePart("tool-result", { id, name, isFailure: true, result, providerExecuted: false })
+
+// a failing tool is the model's to deal with; a dying one is ours to see as well
+const fromCause = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<Reply> => {
+  const error = Cause.findErrorOption(cause)
+  if (Option.isSome(error)) return Effect.succeed(fromError(name, error.value))
+  if (Cause.hasInterruptsOnly(cause)) return Effect.succeed(failure("interrupted", `the tool "${name}" was interrupted`))
+  return Effect.as(
+    Effect.logError(`the tool "${name}" died`, cause),
+    failure("died", `the tool "${name}" failed unexpectedly`)
+  )
+}
+
+const isAiError = (error: unknown): error is AiError.AiError =>
+  typeof error === "object" && error !== null && "_tag" in error && error._tag === "AiError"
+
+const fromError = (name: string, error: unknown): Reply => {
+  if (isAiError(error)) {
+    const reason = error.reason
+    return reason._tag === "ToolParameterValidationError"
+      ? failure("invalid_arguments", boundText(reason.description))
+      : failure(reason._tag, boundText(error.message))
+  }
+  return failure("failed", boundText(error instanceof Error ? error.message : `the tool "${name}" failed: ${show(error)}`))
+}
+
+const show = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error) ?? String(error)
+
+const needsApproval = (
+  tool: Tool.Any,
+  call: Prompt.ToolCallPart,
+  messages: ReadonlyArray<Prompt.Message>
+): Effect.Effect<boolean> => {
+  const needs = tool.needsApproval
+  if (needs === undefined || typeof needs === "boolean") return Effect.succeed(needs === true)
+  // a question that cannot be put, or that fails, is answered with yes: it needs approval
+  return Schema.decodeUnknownEffect(tool.parametersSchema)(call.params).pipe(
+    Effect.flatMap((params) => {
+      const answer = needs(params, { toolCallId: call.id, messages })
+      return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
+    }),
+    Effect.catchCause(() => Effect.succeed(true)),
+    // sound: services that a schema or a predicate of this tool needs are part of what its toolkit was registered with
+    (effect) => effect as Effect.Effect<boolean>
+  )
+}
+
+const execute = Effect.fnUntraced(function*(batch: Batch, call: Prompt.ToolCallPart) {
+  const tool = Object.hasOwn(batch.toolkit.tools, call.name) ? batch.toolkit.tools[call.name] : undefined
+  if (tool === undefined) {
+    const names = Object.keys(batch.toolkit.tools)
+    return failure(
+      "unknown_tool",
+      `there is no tool "${call.name}"; the tools are: ${names.length === 0 ? "none" : names.join(", ")}`
+    )
+  }
+  if (tool.needsApproval !== undefined && (yield* needsApproval(tool, call, batch.messages))) {
+    const approver = yield* Approvals
+    const decision = yield* approver.ask({
+      agent: batch.agent,
+      tool: call.name,
+      toolCallId: call.id,
+      params: call.params
+    })
+    if (decision._tag === "Deny") {
+      return { isFailure: true, result: { type: "execution-denied", reason: decision.reason } }
+    }
+  }
+  let last: Tool.HandlerResult<Tool.Any> | undefined
+  const results = yield* batch.toolkit.handle(call.name, call.params as never, call.id)
+  yield* Stream.runForEachArray(results, (all) =>
+    Effect.sync(() => {
+      for (const one of all) {
+        if (!one.preliminary) last = one
+        else batch.publish({ _tag: "ToolProgress", id: call.id, name: call.name, value: one.encodedResult })
+      }
+    }))
+  if (last === undefined) return failure("failed", `the tool "${call.name}" gave no result`)
+  // a failure of the arguments or of our own machinery reads the same whether the tool fails or returns failures
+  if (last.isFailure && isAiError(last.result)) return fromError(call.name, last.result)
+  return { isFailure: last.isFailure, result: last.encodedResult, modelOutput: last.modelOutput }
+})
+
+const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.ToolResultPart> => {
+  const settle = (reply: Reply) => {
+    const part = resultPart(call, reply)
+    batch.results.set(call.id, part)
+    if (batch.observed) batch.publish({ _tag: "ToolEnded", id: call.id, name: call.name, isFailure: part.isFailure })
+    return part
+  }
+  if (batch.observed) batch.publish({ _tag: "ToolStarted", id: call.id, name: call.name, params: call.params })
+  return Effect.map(
+    Effect.catchCause(
+      // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
+      execute(batch, call) as Effect.Effect<Reply, unknown>,
+      (cause) => fromCause(call.name, cause)
+    ),
+    settle
+  )
+}
+
+const concludes = (batch: Batch, call: Prompt.ToolCallPart): boolean => {
+  const tool = Object.hasOwn(batch.toolkit.tools, call.name) ? batch.toolkit.tools[call.name] : undefined
+  return tool !== undefined && Context.get(tool.annotations, Concludes)
+}
+
+const all = (batch: Batch, calls: ReadonlyArray<Prompt.ToolCallPart>): Effect.Effect<Array<Prompt.ToolResultPart>> =>
+  calls.length === 1
+    ? Effect.map(run(batch, calls[0]), (part) => [part])
+    : Effect.forEach(calls, (call) => run(batch, call), { concurrency: "unbounded" })
+
+const inGroups = Effect.fnUntraced(function*(batch: Batch) {
+  const parts: Array<Prompt.ToolResultPart> = []
+  let start = 0
+  while (start < batch.calls.length) {
+    let end = start
+    while (end < batch.calls.length && !concludes(batch, batch.calls[end])) end++
+    const group = batch.calls.slice(start, end + 1)
+    const done = yield* all(batch, group)
+    parts.push(...done)
+    const last = done[done.length - 1]
+    start += group.length
+    if (end < start && concludes(batch, batch.calls[end]) && !last.isFailure) {
+      for (const call of batch.calls.slice(start)) parts.push(notExecuted(call, "the turn is concluded already"))
+      return { parts, concluded: { tool: last.name, toolCallId: last.id } }
+    }
+  }
+  return { parts, concluded: undefined }
+})
+
+/**
+ * @internal Runs all calls of a response in parallel and gives their results in the model's order. Calls behind one
+ * that concludes the turn wait for it, and do not run once it has succeeded (S189, S410, S412).
+ */
+export const dispatch = (batch: Batch): Effect.Effect<{
+  readonly parts: ReadonlyArray<Prompt.ToolResultPart>
+  readonly concluded: Concluded | undefined
+}> =>
+  Effect.provideService(
+    batch.calls.some((call) => concludes(batch, call))
+      ? inGroups(batch)
+      : Effect.map(all(batch, batch.calls), (parts) => ({ parts, concluded: undefined })),
+    CallSite,
+    { progressWanted: batch.observed, onInterrupted: (id, result) => void batch.interrupted.set(id, result) }
+  )

@@ -1,0 +1,96 @@
+/**
+ * Holds what a live agent is at one moment. Mutable, and touched by one fiber at a time between two suspension points.
+ */
+import type * as AiError from "effect/ai/AiError"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Context from "effect/Context"
+import type * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
+import type * as Fiber from "effect/Fiber"
+import type * as Schedule from "effect/Schedule"
+import type { Resolved } from "../../AgentTools.ts"
+import type { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
+import type * as Session from "../../Session.ts"
+import type { SessionLog } from "../../SessionStore.ts"
+import type { Section, SystemPrompt } from "../../SystemPrompt.ts"
+import type { Broadcast } from "../session/broadcast.ts"
+import type { Concluded } from "./dispatch.ts"
+import type { OutputPart, Progress, SteerRejected, TurnOutcome } from "./model.ts"
+
+/** @internal A message on its way into the conversation. */
+export interface Waiting {
+  readonly message: Prompt.UserMessage
+  readonly source: Session.Source
+  readonly messageId: string
+  /** Told when the message is committed, or that it never will be. */
+  readonly receipt: Deferred.Deferred<void, SteerRejected> | undefined
+}
+
+/** @internal A message that opens a turn, with what holds where it was sent. */
+export interface Queued extends Waiting {
+  readonly context: Context.Context<never>
+  readonly outcome: Deferred.Deferred<TurnOutcome> | undefined
+}
+
+/** @internal */
+export type Phase = "opening" | "open" | "concluded" | "flushing" | "ended"
+
+/** @internal The turn that runs. */
+export interface Turn {
+  readonly queued: Queued
+  phase: Phase
+  number: number | undefined
+  fiber: Fiber.Fiber<void> | undefined
+  abort: Session.AbortCause | undefined
+  /** Set when the turn did not end in time and was given up: whatever still runs of it can write no more. */
+  fenced: boolean
+  /** The steer reason of a concluded turn. */
+  captured: boolean
+  cause: Session.TurnCause
+  usage: Session.Usage
+  text: string
+  output: ReadonlyArray<OutputPart>
+  streamed: string
+  concluded: Concluded | undefined
+  startedAt: number
+  readonly results: Map<string, Prompt.ToolResultPart>
+  readonly interrupted: Map<string, () => unknown>
+  readonly lifetime: Lifetime
+  readonly done: Deferred.Deferred<void>
+}
+
+/** @internal What stays the same over an agent's life. */
+export interface Setup {
+  readonly header: Session.Header
+  readonly log: SessionLog
+  readonly model: LanguageModel.LanguageModel
+  readonly identity: Omit<CurrentAgent["Service"], "lifetime">
+  readonly tools: () => Resolved
+  readonly systemPrompt: SystemPrompt["Service"]
+  readonly sections: ReadonlyArray<Section>
+  /** The concluding tool without which a turn is not complete. */
+  readonly output: string | undefined
+  readonly maxSteps: number
+  readonly retry: Schedule.Schedule<unknown, AiError.AiError>
+  readonly grace: Duration.Duration
+}
+
+/** @internal */
+export interface State extends Setup {
+  readonly transcript: Session.Transcript
+  readonly inbox: Array<Queued>
+  readonly steering: Array<Waiting>
+  readonly injected: Array<Waiting>
+  readonly progress: Broadcast<Progress>
+  turn: Turn | undefined
+  closed: boolean
+  /** Ends when the agent closes. */
+  readonly lifetime: Lifetime
+  last: TurnOutcome | undefined
+  /** What was used since the agent became live. */
+  usage: Session.Usage
+  readonly idle: Set<() => void>
+  /** What outlived its grace, for people. */
+  readonly survivors: Array<string>
+}

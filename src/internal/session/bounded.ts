@@ -1,0 +1,39 @@
+/**
+ * Bounds what would otherwise be unbounded: text by its bytes, waiting by its time.
+ */
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+const marker = " … (cut)"
+
+/** @internal The most bytes of a diagnostic (S557). */
+export const maxDiagnosticBytes = 4096
+
+/** @internal Cuts a text to at most `bytes` UTF-8 bytes on a character boundary, with a visible marker. */
+export const boundText = (text: string, bytes: number = maxDiagnosticBytes): string => {
+  // a UTF-16 unit is at most 3 bytes of UTF-8
+  if (text.length * 3 <= bytes) return text
+  const encoded = encoder.encode(text)
+  if (encoded.length <= bytes) return text
+  let end = bytes - encoder.encode(marker).length
+  while (end > 0 && (encoded[end] & 0b1100_0000) === 0b1000_0000) end--
+  return decoder.decode(encoded.subarray(0, end)) + marker
+}
+
+/**
+ * @internal Waits for a fiber, but no longer than `grace`; `undefined` when it is still alive then. Keeps its bound
+ * inside an uninterruptible region too, where a timeout could not.
+ */
+export const awaitWithin = <A, E>(
+  fiber: Fiber.Fiber<A, E>,
+  grace: Duration.Input
+): Effect.Effect<Exit.Exit<A, E> | undefined> =>
+  Effect.suspend(() => {
+    const exit = fiber.pollUnsafe()
+    if (exit !== undefined) return Effect.succeed(exit)
+    return Effect.raceFirst(Fiber.await(fiber), Effect.as(Effect.sleep(grace), undefined))
+  })
