@@ -140,7 +140,7 @@ export interface Composition {
   readonly sections?: ReadonlyArray<Section> | undefined
   readonly tools?: AnyToolkit | undefined
   readonly output?: string | undefined
-  readonly closedBy?: (() => Session.AbortCause) | undefined
+  readonly closedBy?: Effect.Effect<Session.AbortCause> | undefined
 }
 
 /**
@@ -318,7 +318,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
         scope,
         Effect.suspend(() => {
           if (agents.get(header.id) === agent) agents.delete(header.id)
-          return live.close(state, composition.closedBy?.() ?? "disposed")
+          return composition.closedBy === undefined
+            ? live.close(state, "disposed")
+            : Effect.flatMap(composition.closedBy, (cause) => live.close(state, cause))
         })
       ),
       agent

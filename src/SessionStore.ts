@@ -229,12 +229,12 @@ const makeMemory = (): SessionStore["Service"] => {
         append: (events) =>
           Effect.suspend(() => {
             if (session.holder !== token) return Effect.fail(new LeaseLost({ id: session.header.id }))
-            for (const event of events) {
-              if (event.seq !== session.events.length) {
-                return Effect.die(new Error(`seq ${event.seq} where ${session.events.length} was due`))
-              }
-              session.events.push(event)
+            const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
+            if (misplaced >= 0) {
+              const due = session.events.length + misplaced
+              return Effect.die(new Error(`seq ${events[misplaced].seq} where ${due} was due`))
             }
+            for (const event of events) session.events.push(event)
             return Effect.void
           }),
         flush: Effect.suspend(() =>
@@ -253,9 +253,10 @@ const makeMemory = (): SessionStore["Service"] => {
   const entries = (keep: (header: Session.Header) => boolean): Stream.Stream<Entry> =>
     Stream.suspend(() =>
       Stream.fromIterable(
-        Array.from(sessions.values(), (session): Entry => ({ _tag: "Session", header: session.header })).filter(
-          (entry) => entry._tag === "Session" && keep(entry.header)
-        )
+        Array.from(sessions.values(), (session) => session.header)
+          .filter(keep)
+          .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+          .map((header): Entry => ({ _tag: "Session", header }))
       )
     )
 

@@ -135,7 +135,7 @@ export const make = (
     secrets: [
       ...(options?.secrets ?? []).map((secret) => Redacted.isRedacted(secret) ? Redacted.value(secret) : secret),
       ...Object.entries(options?.settings?.headers ?? {}).flatMap(([name, value]) =>
-        value !== undefined && /auth|cookie|key|secret|token/i.test(name) ? [value] : []
+        value !== undefined && value.length >= 8 && /auth|cookie|key|secret|token/i.test(name) ? [value] : []
       )
     ]
   }

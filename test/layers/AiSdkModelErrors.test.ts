@@ -182,8 +182,8 @@ describe("AiSdkModel errors", () => {
 
       it.live(`${mode}: says what happened and nothing that is secret`, () =>
         Effect.gen(function*() {
-          const echo =
-            `Incorrect API key provided: ${apiKey} (via swordfish). Headers: {"Authorization": "Bearer ${apiKey}", "x-api-key": "${apiKey}"}`
+          const echo = `Incorrect API key provided: ${apiKey} (via swordfish). ` +
+            `Headers: {"Authorization": "Bearer ${apiKey}", "x-api-key": "${apiKey}"}`
           const options = { secrets: [Redacted.make(apiKey)], settings: { headers: { "x-proxy-token": "swordfish" } } }
           for (const status of [401, 400, 429, 500]) {
             const error = yield* failure(protocol, mode, {

@@ -9,7 +9,7 @@ import type {
 } from "@ai-sdk/provider"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, References, Schema, Stream, Tracer } from "effect"
-import { Prompt, Response, Tool, Toolkit } from "effect/ai"
+import { Prompt, type Response, Tool, Toolkit } from "effect/ai"
 import * as AiSdkModel from "../../src/layers/AiSdkModel.ts"
 
 // What no provider at hand sends over HTTP is answered by a model written against the SDK's interface.

@@ -108,7 +108,8 @@ export const make = (...script: ReadonlyArray<Reply>): Effect.Effect<FakeModelSe
     )
 
     return {
-      baseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, // a TCP server has an address of that shape
+      // A server that listens on a TCP port has an address of that shape.
+      baseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
       reply: (...replies) => Effect.sync(() => void queue.push(...replies)),
       requests: Effect.sync(() => [...requests]),
       arrived: (index) => Effect.suspend(() => Deferred.await(slot(index).arrived)),

@@ -2,7 +2,6 @@
  * What a caller may ask of a provider: its capabilities, and the request whose fields they gate.
  */
 import type * as Duration from "effect/Duration"
-import type * as Schema from "effect/Schema"
 import type { UnknownModel } from "../../AgentModels.ts"
 import type { UnknownTool } from "../../AgentTools.ts"
 import type { Limits, ToolRestriction } from "../../CurrentAgent.ts"
@@ -103,14 +102,6 @@ export type Request<C extends Capabilities> =
   & Field<C["persona"], { readonly persona?: string | undefined }>
   & Field<C["model"], { readonly model?: string | undefined }>
   & Field<C["maxTokens"], { readonly maxTokens?: number | undefined }>
-
-/**
- * A schema that may be an `outputSchema`: an object on its encoded side.
- *
- * @category models
- * @since 0.1.0
- */
-export type StructuredSchema = Schema.Constraint & { readonly Encoded: object }
 
 type Gated<S extends Support, E> = S extends false ? never : E
 

@@ -8,11 +8,11 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { Agent } from "../../Agent.ts"
 import type { CurrentAgent, Limits } from "../../CurrentAgent.ts"
-import type { OutputCodec } from "../../OutputSchema.ts"
+import type { OutputCodec, StructuredSchema } from "../../OutputSchema.ts"
 import type { AbortCause, Source } from "../../Session.ts"
 import type { Content, Progress, SteerRejected } from "../agent/model.ts"
-import type { ReleaseFailed, RunFailed, UnsupportedCapability } from "./errors.ts"
-import type { Capabilities, Request, StartError, StructuredSchema, Support } from "./request.ts"
+import type { ProviderNotFound, ReleaseFailed, RunFailed, UnsupportedCapability } from "./errors.ts"
+import type { Capabilities, Request, StartError, Support, Unchecked } from "./request.ts"
 import type { Result } from "./result.ts"
 
 // -----------------------------------------------------------------------------
@@ -128,6 +128,50 @@ export interface Client<C extends Capabilities> {
   readonly delegate: Delegate<C>
 }
 
+/**
+ * Starts a child by the name of its provider: every field is allowed, and what the provider cannot do is a failure.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StartByName {
+  (provider: string, request: Request<Unchecked> & { readonly outputSchema?: undefined }): Effect.Effect<
+    Run<void> & Steerable<Unchecked>,
+    StartError<Unchecked> | ProviderNotFound,
+    CurrentAgent | Scope.Scope
+  >
+  <S extends StructuredSchema>(
+    provider: string,
+    request: Request<Unchecked> & { readonly outputSchema: S }
+  ): Effect.Effect<
+    Run<S["Type"]> & Steerable<Unchecked>,
+    StartError<Unchecked> | ProviderNotFound,
+    CurrentAgent | Scope.Scope | S["DecodingServices"]
+  >
+}
+
+/**
+ * Delegates by the name of a provider.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface DelegateByName {
+  (provider: string, request: Request<Unchecked> & { readonly outputSchema?: undefined }): Effect.Effect<
+    Result<void>,
+    StartError<Unchecked> | ProviderNotFound | RunFailed | ReleaseFailed,
+    CurrentAgent
+  >
+  <S extends StructuredSchema>(
+    provider: string,
+    request: Request<Unchecked> & { readonly outputSchema: S }
+  ): Effect.Effect<
+    Result<S["Type"]>,
+    StartError<Unchecked> | ProviderNotFound | RunFailed | ReleaseFailed,
+    CurrentAgent | S["DecodingServices"]
+  >
+}
+
 // -----------------------------------------------------------------------------
 // the provider's side
 // -----------------------------------------------------------------------------
@@ -160,7 +204,7 @@ export type ResolvedStart<C extends Capabilities> = Omit<Request<C>, "limits" | 
  * @since 0.1.0
  */
 export interface ResolvedOutput {
-  readonly jsonSchema: OutputCodec["jsonSchema"]
+  readonly jsonSchema: OutputCodec<unknown>["jsonSchema"]
   readonly decode: (json: unknown) => Effect.Effect<unknown, Schema.SchemaError>
 }
 

@@ -9,18 +9,22 @@ const maxLength = 1000
 
 const mask = "<redacted>"
 
-// Each pattern keeps what its groups capture. The last one takes any long unbroken run of letters and digits: wide
-// enough to spare model names, request ids and UUIDs, all of which are useful and none of which is 32 characters
-// without a separator.
+const secretName = String
+  .raw`[\w-]*api[-_ ]?key|[\w-]*access[-_]?token|[\w-]*secret(?:[-_]?key)?|password|(?:set-)?cookie`
+
+const assignment = String.raw`["']?\s*[:=]\s*["']?`
+
+// Each pattern keeps what its group captures. They are narrow enough to leave words, model names, request ids and
+// UUIDs alone: a message is of no use without them, and it decides what kind of error it is. The last one takes any
+// run of 32 letters and digits, which none of those is.
 const patterns: ReadonlyArray<readonly [pattern: RegExp, replacement: string]> = [
-  [/\b(Bearer|Basic|Token)\s+[^\s"',;}]+/gi, `$1 ${mask}`],
-  [
-    /((?:authorization|cookie|[\w-]*api[-_ ]?key|[\w-]*access[-_]?token|[\w-]*secret(?:[-_]?key)?|password)["']?\s*[:=]\s*["']?)(?!<redacted>|(?:Bearer|Basic|Token)\b)[^\s"',;}]+/gi,
-    `$1${mask}`
-  ],
+  [new RegExp(`(authorization${assignment}(?:(?:Bearer|Basic|Token)\\s+)?)[^\\s"',;}]+`, "gi"), `$1${mask}`],
+  [new RegExp(`((?:${secretName})${assignment})[^\\s"',;}]+`, "gi"), `$1${mask}`],
+  [/\b(Bearer\s+)[^\s"',;}]{8,}/gi, `$1${mask}`],
+  [/\b(Basic\s+)(?=[A-Za-z0-9+/]*[\d=])[A-Za-z0-9+/]{8,}={0,2}/g, `$1${mask}`],
   [/([?&](?:key|token|sig|signature|code)=)[^&\s"']+/gi, `$1${mask}`],
   [/(\/\/)[^/@\s]+@/g, `$1${mask}@`],
-  [/\b(?:sk|pk|rk|gsk|xai|hf|key|org|ghp|github_pat|glpat|AKIA|AIza|ya29)[-_.]?[\w*.-]{12,}/g, mask],
+  [/\b(?:(?:sk|pk|rk|gsk|xai|hf|key|ghp|github_pat|glpat)[-_]|AKIA|AIza|ya29)[\w*.-]{12,}/g, mask],
   [/\beyJ[\w-]+\.[\w-]+\.[\w-]*/g, mask],
   [/(?<![\w-])(?=[\w+/]*\d)(?=[\w+/]*[A-Za-z])[A-Za-z0-9+/]{32,}={0,2}/g, mask]
 ]

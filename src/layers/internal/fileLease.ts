@@ -324,9 +324,9 @@ export const acquire = Effect.fnUntraced(function*(
   for (let round = 0; round < 16; round++) {
     const own = yield* Scope.fork(scope)
     const exit = yield* Effect.exit(attempt(options, own))
-    if (Exit.isSuccess(exit) && exit.value !== undefined) return exit.value
+    const won = yield* Exit.isFailure(exit) ? Effect.andThen(Scope.close(own, exit), exit) : exit
+    if (won !== undefined) return won
     yield* Scope.close(own, exit)
-    if (Exit.isFailure(exit)) return yield* exit
     yield* Effect.yieldNow
   }
   return yield* new HeldElsewhere({ id: options.id, holder: "another process that is opening it" })

@@ -1,0 +1,163 @@
+/**
+ * Checks a request before its provider hears of it, in a fixed order (S44): capabilities, the domains of the fields,
+ * the output schema, a signal that is aborted already, the depth and the limits.
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import { CurrentAgent, type Limits, narrow } from "../../CurrentAgent.ts"
+import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "../../OutputSchema.ts"
+import {
+  Cancelled,
+  DepthExceeded,
+  InvalidRequest,
+  LimitExceeded,
+  StartFailed,
+  UnsupportedCapability
+} from "./errors.ts"
+import type { ProviderInfo } from "./events.ts"
+import type { Request, Unchecked } from "./request.ts"
+import type { ResolvedOutput } from "./run.ts"
+
+/** @internal A request of any provider, with every field that there is. */
+export type AnyRequest = Request<Unchecked> & { readonly outputSchema?: StructuredSchema | undefined }
+
+/** @internal What the checks made of a request. */
+export interface Checked {
+  readonly parent: CurrentAgent["Service"]
+  readonly depth: number
+  readonly limits: Limits
+  readonly output: Option.Option<ResolvedOutput>
+  readonly timeout: Duration.Duration | undefined
+}
+
+/** @internal */
+export type CheckError =
+  | UnsupportedCapability
+  | InvalidRequest
+  | UnsupportedSchema
+  | Cancelled
+  | StartFailed
+  | DepthExceeded
+  | LimitExceeded
+
+const gates = [
+  ["outputSchema", "outputSchema"],
+  ["depthLimit", "maxDepth"],
+  ["toolFilter", "toolFilter"],
+  ["persona", "persona"],
+  ["model", "model"],
+  ["maxTokens", "maxTokens"]
+] as const
+
+const isNatural = (n: unknown): n is number => Number.isSafeInteger(n) && !Object.is(n, -0) && (n as number) >= 0
+
+const limitNames = ["maxDepth", "maxChildren", "maxWait", "maxRunning"] as const
+
+const isParts = (prompt: unknown): prompt is ReadonlyArray<{ readonly type: string; readonly text?: unknown }> =>
+  Array.isArray(prompt) && prompt.every((part) => typeof part === "object" && part !== null && "type" in part)
+
+// the type allows nothing else; a program without types, or a model's arguments, may still try
+const promptIssue = (prompt: unknown): string | undefined => {
+  if (typeof prompt === "string") return prompt.trim() === "" ? "an empty prompt; say what the child is to do" : undefined
+  if (!isParts(prompt)) return "a text, or a list of text and file parts, is needed"
+  if (prompt.some((part) => part.type !== "text" && part.type !== "file")) return "only text and file parts are allowed"
+  return prompt.some((part) => part.type === "file" || (typeof part.text === "string" && part.text.trim() !== ""))
+    ? undefined
+    : "an empty prompt; say what the child is to do"
+}
+
+const fieldIssue = (request: AnyRequest): { readonly field: string; readonly issue: string } | undefined => {
+  const { limits, maxDepth, maxTokens, model, prompt, toolFilter } = request
+  if (maxDepth !== undefined && !isNatural(maxDepth)) {
+    return { field: "maxDepth", issue: `a natural number up to 2^53 - 1 is needed, not ${String(maxDepth)}` }
+  }
+  const empty = promptIssue(prompt)
+  if (empty !== undefined) return { field: "prompt", issue: empty }
+  if (maxTokens !== undefined && !(isNatural(maxTokens) && maxTokens > 0)) {
+    return { field: "maxTokens", issue: `a positive integer is needed, not ${String(maxTokens)}` }
+  }
+  if (model === "") return { field: "model", issue: "an empty name; leave it out to use the parent's model" }
+  if (toolFilter !== undefined && toolFilter.allow === undefined && toolFilter.deny === undefined) {
+    return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
+  }
+  if (limits !== undefined) {
+    for (const name of limitNames) {
+      const value = limits[name]
+      if (value !== undefined && !isNatural(value)) {
+        return { field: `limits.${name}`, issue: `a natural number is needed, not ${String(value)}` }
+      }
+    }
+  }
+  return undefined
+}
+
+/** @internal How somebody's end cancels what they are about to start. */
+export const cancelledBy = (provider: string, parent: CurrentAgent["Service"]): Cancelled | StartFailed =>
+  parent.lifetime.ended === "closed"
+    ? new StartFailed({ provider, reason: "ParentClosed", diagnostic: "the agent that delegates is closed" })
+    : new Cancelled({ cause: "parent" })
+
+/** @internal */
+export const check = (
+  provider: ProviderInfo,
+  request: AnyRequest,
+  context: Context.Context<CurrentAgent>
+): Effect.Effect<Checked, CheckError> =>
+  Effect.suspend((): Effect.Effect<Checked, CheckError> => {
+    for (const [capability, field] of gates) {
+      if (request[field] !== undefined && provider.capabilities[capability] === false) {
+        return Effect.fail(new UnsupportedCapability({ provider: provider.name, capability }))
+      }
+    }
+    const issue = fieldIssue(request)
+    if (issue !== undefined) return Effect.fail(new InvalidRequest(issue))
+    const timeout = request.timeout === undefined ? Option.none() : Duration.fromInput(request.timeout)
+    if (request.timeout !== undefined && (Option.isNone(timeout) || !Duration.isGreaterThan(timeout.value, Duration.zero))) {
+      return Effect.fail(new InvalidRequest({ field: "timeout", issue: "a positive duration is needed" }))
+    }
+    const rest = (output: Option.Option<ResolvedOutput>): Effect.Effect<Checked, CheckError> => {
+      const parent = Context.get(context, CurrentAgent)
+      if (request.signal?.aborted === true) return Effect.fail(new Cancelled({ cause: "parent" }))
+      if (parent.lifetime.ended !== undefined) return Effect.fail(cancelledBy(provider.name, parent))
+      const depth = parent.depth + 1
+      if (!isNatural(depth)) {
+        return Effect.fail(new InvalidRequest({ field: "depth", issue: `${parent.depth} is no depth to delegate from` }))
+      }
+      if (request.maxDepth !== undefined && depth > request.maxDepth) {
+        return Effect.fail(new DepthExceeded({ attempted: depth, max: request.maxDepth }))
+      }
+      if (depth > parent.limits.maxDepth) {
+        return Effect.fail(new LimitExceeded({ limit: "maxDepth", value: depth, max: parent.limits.maxDepth }))
+      }
+      if (provider.capabilities.toolFilter === false) {
+        const blocking = parent.restrictions.find((restriction) => restriction.remote !== "allow")
+        if (blocking !== undefined) {
+          return Effect.fail(
+            new InvalidRequest({
+              field: "provider",
+              issue: `the agent's tools are restricted, and children of provider ${JSON.stringify(provider.name)} ` +
+                `cannot be; its restriction must say remote: "allow"`
+            })
+          )
+        }
+      }
+      return Effect.succeed({
+        parent,
+        depth,
+        limits: narrow(parent.limits, request.limits),
+        output,
+        timeout: Option.getOrUndefined(timeout)
+      })
+    }
+    if (request.outputSchema === undefined) return rest(Option.none())
+    return Effect.flatMap(fromSchema(request.outputSchema), (codec) =>
+      rest(Option.some({
+        jsonSchema: codec.jsonSchema,
+        // sound: the caller's context holds what the schema's decoding needs, by the type of `start`
+        decode: (json) =>
+          Effect.provideContext(codec.decode(json), context) as Effect.Effect<unknown, Schema.SchemaError>
+      })))
+  })

@@ -1,0 +1,151 @@
+/**
+ * Runs a child as an ordinary agent of this process: what Spawn and Fork share.
+ *
+ * Everything the child gets from its parent is read when it is started; later changes of the parent are the parent's
+ * own future (S144).
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import type { Agent, Agents, ComposeError, TurnOutcome } from "../../Agent.ts"
+import type { Event } from "../../Session.ts"
+import type { CreateError } from "../../SessionStore.ts"
+import * as Subagent from "../../Subagent.ts"
+import { capture, type Capture, section, toolName } from "./capture.ts"
+
+/** @internal What a provider in this process can do. */
+export const capabilities = {
+  outputSchema: true,
+  depthLimit: true,
+  toolFilter: true,
+  persona: true,
+  model: true,
+  maxTokens: true,
+  steer: true,
+  resume: false
+} as const
+
+/** @internal */
+export type InProcess = typeof capabilities
+
+const startError = (
+  provider: string,
+  error: ComposeError | CreateError
+): Subagent.StartError<InProcess> => {
+  switch (error._tag) {
+    case "InvalidAgent":
+      return new Subagent.InvalidRequest({ field: error.field, issue: error.issue })
+    case "SessionExists":
+    case "StoreFailed":
+      return new Subagent.StartFailed({ provider, reason: "StoreFailed", diagnostic: error.message })
+    default:
+      return error
+  }
+}
+
+const toResult = (outcome: TurnOutcome, capturing: Capture | undefined): Subagent.Result<unknown> => {
+  const { cause, output, text, usage } = outcome
+  const common = { output, text, usage }
+  switch (cause._tag) {
+    case "Completed": {
+      if (capturing === undefined) return { _tag: "Completed", ...common, structured: undefined }
+      const captured = Option.match(outcome.concluded, {
+        onNone: () => undefined,
+        onSome: ({ toolCallId }) => capturing.captured(toolCallId)
+      })
+      return captured === undefined
+        ? {
+          _tag: "Failed",
+          ...common,
+          reason: "NoStructuredOutput",
+          retryable: false,
+          diagnostic: `the child ended without a valid call of "${toolName}"`
+        }
+        : { _tag: "Completed", ...common, structured: captured.json }
+    }
+    case "Aborted":
+      return { _tag: "Aborted", ...common, cause: cause.cause }
+    case "Failed":
+      return { ...common, ...cause }
+    case "MaxTokens":
+    case "Refusal":
+      return { _tag: cause._tag, ...common }
+    case "MaxSteps":
+      return { _tag: "Other", ...common, reason: "max-steps" }
+    case "Interrupted":
+      return { _tag: "Other", ...common, reason: "interrupted" }
+  }
+}
+
+const nothing: TurnOutcome = {
+  turn: undefined,
+  cause: { _tag: "Aborted", cause: "disposed" },
+  text: "",
+  output: [],
+  usage: { inputTokens: 0, outputTokens: 0, steps: 0, elapsed: 0 },
+  concluded: Option.none()
+}
+
+const toRun = (
+  agent: Agent,
+  request: Subagent.ResolvedStart<InProcess>,
+  capturing: Capture | undefined
+): Subagent.ProviderRun<InProcess> => {
+  // a run may go through several turns: its result is the last one's, its usage everybody's
+  const read = Effect.andThen(
+    agent.idle,
+    Effect.zipWith(agent.last, agent.usage, (last, usage) =>
+      toResult({ ...Option.getOrElse(last, () => nothing), usage }, capturing))
+  )
+  let sent = false
+  return {
+    id: agent.id,
+    localAgent: Option.some(agent),
+    // the prompt goes out when the run is published, which is when somebody first waits for its result
+    result: Effect.suspend(() => {
+      if (sent) return read
+      sent = true
+      return Effect.flatMap(Effect.ignore(agent.send(request.prompt)), () => read)
+    }),
+    progress: agent.progress,
+    survivors: agent.survivors,
+    steer: agent.steer
+  }
+}
+
+/** @internal Starts a child of this process, seeded with the given events. */
+export const start = (
+  agents: Agents["Service"],
+  provider: string,
+  request: Subagent.ResolvedStart<InProcess>,
+  seed?: ReadonlyArray<Event>
+): Effect.Effect<Subagent.ProviderRun<InProcess>, Subagent.StartError<InProcess>, Scope.Scope> => {
+  const { parent } = request
+  const capturing = Option.getOrUndefined(Option.map(request.output, capture))
+  return Effect.mapBoth(
+    agents.create({
+      cwd: parent.cwd,
+      parent: parent.sessionId,
+      depth: request.depth,
+      origin: { kind: "subagent", provider },
+      label: request.label,
+      seed,
+      model: request.model ?? parent.model,
+      maxTokens: request.maxTokens ?? parent.maxTokens,
+      restriction: request.toolFilter,
+      restrictions: parent.restrictions,
+      limits: request.limits,
+      persona: request.persona,
+      ...(capturing === undefined ? undefined : {
+        tools: capturing.toolkit,
+        sections: [section],
+        output: toolName
+      }),
+      closedBy: Effect.map(request.abortCause, Option.getOrElse(() => "disposed" as const))
+    }),
+    {
+      onSuccess: (agent) => toRun(agent, request, capturing),
+      onFailure: (error) => startError(provider, error)
+    }
+  )
+}
