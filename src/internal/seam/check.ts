@@ -43,7 +43,8 @@ export type CheckError =
   | DepthExceeded
   | LimitExceeded
 
-const gates = [
+/** @internal The request fields that a capability gates, in the order in which they are checked (S44). */
+export const gates = [
   ["outputSchema", "outputSchema"],
   ["depthLimit", "maxDepth"],
   ["toolFilter", "toolFilter"],
@@ -69,7 +70,10 @@ const promptIssue = (prompt: unknown): string | undefined => {
     : "an empty prompt; say what the child is to do"
 }
 
-const fieldIssue = (request: AnyRequest): { readonly field: string; readonly issue: string } | undefined => {
+/** @internal What is malformed in a request, by itself. */
+export const fieldIssue = (
+  request: AnyRequest
+): { readonly field: string; readonly issue: string } | undefined => {
   const { limits, maxDepth, maxTokens, model, prompt, toolFilter } = request
   if (maxDepth !== undefined && !isNatural(maxDepth)) {
     return { field: "maxDepth", issue: `a natural number up to 2^53 - 1 is needed, not ${String(maxDepth)}` }

@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Session from "../../Session.ts"
 import { Corrupt, type Entry, type ReadError, SessionNotFound, type StoreFailed } from "../../SessionStore.ts"
-import { isNotFound, storeFailed } from "./fileError.ts"
+import { isNotFound, storeFailed } from "./fileCalls.ts"
 import { listEpochs } from "./fileLease.ts"
 import type { Place } from "./fileSegment.ts"
 

@@ -27,7 +27,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import { HeldElsewhere, StoreFailed } from "../../SessionStore.ts"
-import { alreadyExists, isNotFound, storeFailed } from "./fileError.ts"
+import { alreadyExists, isNotFound, makeDirectory, storeFailed } from "./fileCalls.ts"
 import * as Host from "./fileHost.ts"
 
 const decodeLease = Schema.decodeUnknownResult(Schema.fromJsonString(Host.Lease))
@@ -143,8 +143,8 @@ export const present = Effect.fnUntraced(function*(options: {
     )
   })
 
-  yield* fs.makeDirectory(holders, { recursive: true }).pipe(Effect.mapError(storeFailed(operation, holders)))
-  // not recursive, so that no two stores ever share a token
+  yield* Effect.mapError(makeDirectory(fs, holders), storeFailed(operation, holders))
+  // it must not be there, so that no two stores ever share a token
   yield* Effect.acquireRelease(
     fs.makeDirectory(directory).pipe(Effect.mapError(storeFailed(operation, directory))),
     () => Effect.ignore(fs.remove(directory, { recursive: true, force: true }))

@@ -12,7 +12,7 @@ import * as Exit from "effect/Exit"
 import type * as FileSystem from "effect/FileSystem"
 import * as Session from "../../Session.ts"
 import { type AppendError, LeaseLost, type SessionLog, StoreFailed } from "../../SessionStore.ts"
-import { storeFailed } from "./fileError.ts"
+import { storeFailed } from "./fileCalls.ts"
 import { encodeAppend } from "./fileSegment.ts"
 
 /** How many events may wait for the file before an append waits too. */

@@ -18,7 +18,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Session from "../../Session.ts"
 import { Corrupt, type StoreFailed } from "../../SessionStore.ts"
-import { isNotFound, storeFailed } from "./fileError.ts"
+import { isNotFound, storeFailed } from "./fileCalls.ts"
 import * as Lines from "./fileLines.ts"
 
 // -----------------------------------------------------------------------------

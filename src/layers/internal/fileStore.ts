@@ -20,7 +20,7 @@ import {
   SessionStore,
   StoreFailed
 } from "../../SessionStore.ts"
-import { isNotFound, storeFailed, syncDirectory } from "./fileError.ts"
+import { isNotFound, makeDirectory, storeFailed, syncDirectory } from "./fileCalls.ts"
 import * as Header from "./fileHeader.ts"
 import * as Lease from "./fileLease.ts"
 import * as FileLog from "./fileLog.ts"
@@ -245,15 +245,19 @@ const writeSynced = (
 const makeStoreDirectory = Effect.fnUntraced(function*(
   { directory, fs, path }: Header.Store
 ): Effect.fn.Return<void, StoreFailed> {
+  const operation = "make the directory of the store"
   const missing: Array<string> = []
   let at = directory
   while (!(yield* Effect.orElseSucceed(fs.exists(at), () => true)) && path.dirname(at) !== at) {
     missing.push(at)
     at = path.dirname(at)
   }
-  yield* fs.makeDirectory(directory, { recursive: true }).pipe(
-    Effect.mapError(storeFailed("make the directory of the store", directory))
-  )
-  // where directories cannot be synced there is nothing to be done about it
-  for (const each of missing) yield* Effect.ignore(syncDirectory(fs, path.dirname(each)))
+  // one by one, because making them all at once never returns where a system refuses with "no such directory"
+  for (const each of missing.reverse()) {
+    yield* Effect.mapError(makeDirectory(fs, each), storeFailed(operation, each))
+    // where directories cannot be synced there is nothing to be done about it
+    yield* Effect.ignore(syncDirectory(fs, path.dirname(each)))
+  }
+  const info = yield* Effect.mapError(fs.stat(directory), storeFailed(operation, directory))
+  if (info.type !== "Directory") return yield* new StoreFailed({ operation, what: `not a directory: ${directory}` })
 })

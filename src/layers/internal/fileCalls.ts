@@ -1,5 +1,6 @@
 /**
- * Turns failures of the file system into failures of the store that say what went wrong and at which file.
+ * Calls of the file system that are made in many places, and their failures as failures of the store, which say what went
+ * wrong and at which file.
  */
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
@@ -30,3 +31,14 @@ export const syncDirectory = (
   path: string
 ): Effect.Effect<void, PlatformError.PlatformError> =>
   Effect.scoped(Effect.flatMap(fs.open(path, { flag: "r" }), (directory) => directory.sync))
+
+/**
+ * Makes a directory, unless it is there.
+ *
+ * @internal
+ */
+export const makeDirectory = (
+  fs: FileSystem.FileSystem,
+  path: string
+): Effect.Effect<void, PlatformError.PlatformError> =>
+  Effect.catchIf(fs.makeDirectory(path), alreadyExists, () => Effect.void)

@@ -1,0 +1,441 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Latch, Layer, Scope, Stream } from "effect"
+import { linkSync, readdirSync, readFileSync, readlinkSync, statSync, utimesSync, writeFileSync } from "node:fs"
+import { hostname } from "node:os"
+import { join } from "node:path"
+import * as FileSessionStore from "../../src/layers/FileSessionStore.ts"
+import { SessionStore } from "../../src/SessionStore.ts"
+import { leakCheck, tempDir } from "../utils/leaks.ts"
+import { header, range, said, seqs } from "../utils/sessionEvents.ts"
+import { holder } from "../utils/sessionHolder.ts"
+import * as Watched from "../utils/watchedFileSystem.ts"
+
+leakCheck()
+
+/** One more store on a directory, as another process would have it. */
+const storeOn = (options: FileSessionStore.Options) =>
+  Effect.map(Layer.build(Layer.fresh(FileSessionStore.layerNode(options))), Context.get(SessionStore))
+
+/** A store whose every call goes through a gate: closed, it is as good as a stopped process. */
+const gatedStoreOn = (options: FileSessionStore.Options, hook: Watched.Hook = () => Effect.void) =>
+  Effect.gen(function*() {
+    const gate = yield* Latch.make(true)
+    const layer = Layer.provide(
+      FileSessionStore.layer(options),
+      Watched.layer((call) => Effect.andThen(hook(call), gate.await))
+    )
+    // opened before the store is closed, which has calls to make as well
+    const context = yield* Layer.build(Layer.fresh(layer))
+    yield* Effect.addFinalizer(() => gate.open)
+    return { gate, store: Context.get(context, SessionStore) }
+  })
+
+const readAll = (store: SessionStore["Service"], id: string) => Stream.runCollect(store.read(id))
+
+const assertHeld = (error: unknown, pid: number, host: string): void =>
+  assert.deepInclude(error as object, { _tag: "HeldElsewhere", id: "a", holder: `pid ${pid} on host ${host}` })
+
+const locks = (directory: string, id = "a") => readdirSync(join(directory, id)).filter((name) => name.endsWith(".lock"))
+
+describe("FileSessionStore leases", () => {
+  it.live("two stores in one process never hold one session", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      const one = yield* storeOn({ directory })
+      const two = yield* storeOn({ directory })
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* one.create(header("a"))
+        const error = yield* Effect.flip(two.open("a"))
+        assertHeld(error, process.pid, hostname())
+        assert.notProperty(error, "until")
+        assert.strictEqual((yield* Effect.flip(two.create(header("a"))))._tag, "SessionExists")
+        yield* two.create(header("b"))
+        assert.strictEqual((yield* Effect.flip(one.open("b")))._tag, "HeldElsewhere")
+      }))
+      const log = yield* two.open("a")
+      assertHeld(yield* Effect.flip(one.open("a")), process.pid, hostname())
+      yield* log.append([said(0)])
+      yield* log.flush
+      assert.deepStrictEqual(seqs(yield* readAll(one, "a")), [0])
+    }))
+
+  it.live("writes its lease into the session, and removes it with the scope", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      const store = yield* storeOn({ directory })
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* store.create(header("a"))
+        const lock = JSON.parse(readFileSync(join(directory, "a", "0.lock"), "utf8"))
+        assert.deepInclude(lock, { pid: process.pid, host: hostname(), lease: 10_000 })
+        assert.isString(lock.token)
+        if (process.platform === "linux") {
+          assert.match(lock.started, /^\d+$/)
+          assert.strictEqual(lock.boot, readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim())
+        }
+        assert.isBelow(Math.abs(statSync(join(directory, "a", "0.lock")).mtimeMs - Date.now()), 5_000)
+      }))
+      assert.deepStrictEqual(locks(directory), [])
+      yield* Effect.scoped(store.open("a"))
+      assert.deepStrictEqual(locks(directory), [])
+    }))
+
+  it.live("closing the store writes, releases and ends what is still open, and leaves nothing behind", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      const scope = yield* Scope.make()
+      const store = yield* Scope.provide(storeOn({ directory }), scope)
+      const log = yield* store.create(header("a"))
+      yield* log.append([said(0)])
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual((yield* Effect.flip(log.append([said(1)])))._tag, "LeaseLost")
+      assert.deepStrictEqual(readdirSync(directory).sort(), [".holders", "a"])
+      assert.deepStrictEqual(readdirSync(join(directory, ".holders")), [])
+      assert.deepStrictEqual(locks(directory), [])
+      const other = yield* storeOn({ directory })
+      yield* other.open("a")
+      assert.deepStrictEqual(seqs(yield* readAll(other, "a")), [0])
+    }))
+
+  describe("two processes", () => {
+    it.live("never hold one session", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory })
+        const child = yield* holder({ directory, id: "a" })
+        assert.strictEqual(yield* child.ask("create"), "ok")
+        const error = yield* Effect.flip(store.open("a"))
+        assertHeld(error, child.pid, hostname())
+        assert.notProperty(error, "until")
+
+        assert.strictEqual(yield* child.ask("append 0"), "ok")
+        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0], "what is held can be read")
+        assert.strictEqual(yield* child.ask("close"), "ok")
+        yield* Effect.scoped(Effect.gen(function*() {
+          const log = yield* store.open("a")
+          yield* log.append([said(1)])
+          assertHeld(JSON.parse(yield* child.ask("open")), process.pid, hostname())
+        }))
+        assert.strictEqual(yield* child.ask("open"), "ok")
+        assert.strictEqual(yield* child.ask("append 2"), "ok")
+        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1, 2])
+      }))
+
+    it.live("take over at once from one that was killed, and lose nothing it had flushed", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory })
+        let next = 0
+        for (let round = 0; round < 3; round++) {
+          const child = yield* holder({ directory, id: "a" })
+          assert.strictEqual(yield* child.ask(round === 0 ? "create" : "open"), "ok")
+          assert.strictEqual(yield* child.ask(`append ${next}`), "ok")
+          assert.strictEqual(yield* child.ask(`append ${next + 1}`), "ok")
+          yield* child.kill
+          const before = performance.now()
+          yield* Effect.scoped(Effect.gen(function*() {
+            const log = yield* store.open("a")
+            assert.isBelow(performance.now() - before, 1_000)
+            yield* log.append([said(next + 2)])
+            yield* log.flush
+          }))
+          next += 3
+          assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, next))
+        }
+        assert.deepStrictEqual(locks(directory), [])
+      }))
+
+    it.live("clear away what one that was killed left", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const child = yield* holder({ directory, id: "a" })
+        yield* child.ask("create")
+        yield* child.kill
+        assert.strictEqual(readdirSync(join(directory, ".holders")).length, 1)
+        const store = yield* storeOn({ directory })
+        yield* store.create(header("b"))
+        assert.strictEqual(readdirSync(join(directory, ".holders")).length, 1, "its own")
+        // the lock of the dead is still there and in nobody's way
+        yield* store.open("a")
+        assert.deepStrictEqual(locks(directory), ["1.lock"])
+      }))
+
+    it.live("that ask for one session at once: exactly one gets it, each time", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory })
+        yield* Effect.scoped(store.create(header("a")))
+        const children = yield* Effect.all(range(0, 3).map(() => holder({ directory, id: "a" })))
+        for (let round = 0; round < 15; round++) {
+          const answers = yield* Effect.forEach(children, (child) => child.ask("open"), { concurrency: "unbounded" })
+          const winners = range(0, 3).filter((index) => answers[index] === "ok")
+          assert.strictEqual(winners.length, 1, answers.join("\n"))
+          for (const answer of answers.filter((answer) => answer !== "ok")) {
+            assert.strictEqual(JSON.parse(answer)._tag, "HeldElsewhere")
+          }
+          assert.strictEqual(yield* children[winners[0]].ask(`append ${round}`), "ok")
+          // half of the time by a crash
+          if (round % 5 === 4) {
+            yield* children[winners[0]].kill
+            children[winners[0]] = yield* holder({ directory, id: "a" })
+          } else {
+            assert.strictEqual(yield* children[winners[0]].ask("close"), "ok")
+          }
+        }
+        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, 15))
+      }))
+
+    it.live("on different hosts: a live one is named until when, and replaced when its lease ends", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory, host: "here" })
+        const child = yield* holder({ directory, id: "a", host: "there", lease: 600 })
+        assert.strictEqual(yield* child.ask("create"), "ok")
+        assert.strictEqual(yield* child.ask("append 0"), "ok")
+        const first = yield* Effect.flip(store.open("a"))
+        assertHeld(first, child.pid, "there")
+        assert.isTrue(first._tag === "HeldElsewhere" && Math.abs(first.until! - Date.now() - 500) < 300, String(first))
+
+        yield* Effect.sleep(1_000)
+        const later = yield* Effect.flip(store.open("a"))
+        assertHeld(later, child.pid, "there")
+        yield* child.kill
+        const last = yield* Effect.flip(store.open("a"))
+        assert.strictEqual(last._tag, "HeldElsewhere", "nobody here can see that it is dead")
+        if (last._tag !== "HeldElsewhere") return
+        yield* Effect.sleep(Math.max(0, last.until! - Date.now()) + 5)
+        const log = yield* store.open("a")
+        yield* log.append([said(1)])
+        yield* log.flush
+        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1])
+      }))
+
+    it.live("one that was stopped and goes on after it was replaced has written nothing that anyone reads", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory, host: "here" })
+        const child = yield* holder({ directory, id: "a", host: "there", lease: 400 })
+        assert.strictEqual(yield* child.ask("create"), "ok")
+        assert.strictEqual(yield* child.ask("append 0"), "ok")
+        yield* child.signal("SIGSTOP")
+        yield* Effect.sleep(500)
+        const log = yield* store.open("a")
+        yield* log.append([said(1, "mine")])
+        yield* log.flush
+        yield* child.signal("SIGCONT")
+        assert.deepInclude(JSON.parse(yield* child.ask("append 1")), { _tag: "LeaseLost", id: "a" })
+        assert.deepInclude(JSON.parse(yield* child.ask("accept 1")), { _tag: "LeaseLost", id: "a" })
+        assert.strictEqual(yield* child.ask("close"), "ok")
+        yield* log.append([said(2)])
+        yield* log.flush
+        assert.deepStrictEqual(yield* readAll(store, "a"), [said(0, `of ${child.pid}`), said(1, "mine"), said(2)])
+      }))
+  })
+
+  describe("a writer that is held up exactly between its look at the lease and its write", () => {
+    const lease = 300
+
+    it.live("is told that it lost the lease, and what it writes then is not read", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const { gate, store } = yield* gatedStoreOn({ directory, host: "there", lease })
+        const other = yield* storeOn({ directory, host: "here" })
+        const log = yield* store.create(header("a"))
+        yield* log.append([said(0)])
+        yield* log.flush
+
+        yield* gate.close
+        yield* log.append([said(1, "stale")])
+        const flushing = yield* Effect.forkChild(Effect.flip(log.flush), { startImmediately: true })
+        yield* Effect.sleep(lease + 50)
+        const mine = yield* other.open("a")
+        yield* mine.append([said(1, "mine")])
+        yield* gate.open
+        assert.strictEqual((yield* Fiber.join(flushing))._tag, "LeaseLost")
+        assert.strictEqual((yield* Effect.flip(log.append([said(2)])))._tag, "LeaseLost")
+        assert.include(readFileSync(join(directory, "a", "0.jsonl"), "utf8"), "stale", "it was written")
+        yield* mine.append([said(2)])
+        yield* mine.flush
+        assert.deepStrictEqual(yield* readAll(other, "a"), [said(0), said(1, "mine"), said(2)])
+        assert.deepStrictEqual(yield* readAll(store, "a"), [said(0), said(1, "mine"), said(2)])
+      }))
+
+    it.live("learns from its next sign of life that the lease is gone", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const { gate, store } = yield* gatedStoreOn({ directory, host: "there", lease })
+        const other = yield* storeOn({ directory, host: "here" })
+        const log = yield* store.create(header("a"))
+        yield* gate.close
+        yield* Effect.sleep(lease + 50)
+        yield* Effect.scoped(other.open("a"))
+        yield* gate.open
+        let refused = false
+        for (let i = 0; i < 50 && !refused; i++) {
+          yield* Effect.sleep(10)
+          refused = yield* log.append([]).pipe(Effect.as(false), Effect.catch(() => Effect.succeed(true)))
+        }
+        assert.isTrue(refused)
+      }))
+
+    it.live("keeps the lease when it gives a sign of life before its successor has it", () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const { gate, store } = yield* gatedStoreOn({ directory, host: "there", lease })
+        const asked = yield* Latch.make(false)
+        const allowed = yield* Latch.make(false)
+        // found the lease expired and is about to follow
+        const { store: other } = yield* gatedStoreOn(
+          { directory, host: "here" },
+          (call) => call.name === "link" ? Effect.andThen(asked.open, allowed.await) : Effect.void
+        )
+        const log = yield* store.create(header("a"))
+        yield* gate.close
+        yield* Effect.sleep(lease + 50)
+        const opening = yield* Effect.forkChild(Effect.flip(other.open("a")), { startImmediately: true })
+        yield* asked.await
+        yield* gate.open
+        yield* Effect.sleep(lease / 2)
+        yield* allowed.open
+        assert.strictEqual((yield* Fiber.join(opening))._tag, "HeldElsewhere")
+        assert.deepStrictEqual(locks(directory), ["0.lock"])
+        yield* log.append([said(0)])
+        yield* log.flush
+        assert.deepStrictEqual(seqs(yield* readAll(other, "a")), [0])
+      }))
+  })
+
+  describe("a lock that is found", () => {
+    const self = () => ({
+      pid: process.pid,
+      host: hostname(),
+      started: readFileSync("/proc/self/stat", "utf8").split(") ").at(-1)!.split(" ")[19],
+      boot: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(),
+      namespace: readlinkSync("/proc/self/ns/pid"),
+      token: "t",
+      lease: 10_000
+    })
+
+    const found = (title: string, lock: () => string, options: {
+      readonly age: number
+      readonly links?: number
+      readonly held: boolean
+      readonly until?: number
+    }) =>
+      it.live.skipIf(process.platform !== "linux")(title, () =>
+        Effect.gen(function*() {
+          const directory = yield* tempDir
+          const store = yield* storeOn({ directory })
+          yield* Effect.scoped(store.create(header("a")))
+          const file = join(directory, "a", "0.lock")
+          writeFileSync(file, lock())
+          if (options.links === 2) linkSync(file, join(directory, "another"))
+          const seen = Date.now() - options.age
+          utimesSync(file, seen / 1000, seen / 1000)
+          if (!options.held) {
+            yield* store.open("a")
+            return assert.deepStrictEqual(locks(directory), ["1.lock"])
+          }
+          const error = yield* Effect.flip(store.open("a"))
+          assert.strictEqual(error._tag, "HeldElsewhere")
+          if (options.until === undefined) return assert.notProperty(error, "until")
+          assert.isTrue(
+            error._tag === "HeldElsewhere" && Math.abs(error.until! - (seen + options.until)) < 10,
+            JSON.stringify(error)
+          )
+        }))
+
+    found("of a live process holds", () => JSON.stringify(self()), { age: 0, held: true })
+    found("of a live process holds however long it was silent", () => JSON.stringify(self()), {
+      age: 60_000,
+      links: 2,
+      held: true
+    })
+    found("of a live process that closed its store holds for its lease only", () => JSON.stringify(self()), {
+      age: 60_000,
+      held: false
+    })
+    found("of an earlier process of the same number does not", () => JSON.stringify({ ...self(), started: "1" }), {
+      age: 0,
+      held: false
+    })
+    found("of an earlier boot does not", () => JSON.stringify({ ...self(), boot: "another" }), { age: 0, held: false })
+    found("of a process that is gone does not", () => JSON.stringify({ ...self(), pid: 2 ** 22 + 1 }), {
+      age: 0,
+      held: false
+    })
+    found("of another host holds until its lease ends", () => JSON.stringify({ ...self(), host: "x", lease: 5000 }), {
+      age: 2_000,
+      held: true,
+      until: 5_000
+    })
+    found("of another host does not after that", () => JSON.stringify({ ...self(), host: "x", lease: 5_000 }), {
+      age: 5_100,
+      links: 2,
+      held: false
+    })
+    found("of another container is of another host", () => JSON.stringify({ ...self(), pid: 1, namespace: "pid:[1]" }), {
+      age: 0,
+      held: true,
+      until: 10_000
+    })
+    found("that cannot be read holds for a lease", () => "", { age: 0, held: true, until: 10_000 })
+    found("that cannot be read does not after that", () => "{", { age: 10_100, held: false })
+  })
+
+  it.live("one sign of life serves all sessions of a store, and only while there are any", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      let signs = 0
+      const { store } = yield* gatedStoreOn({ directory, lease: 300 }, (call) =>
+        Effect.sync(() => {
+          if (call.name === "utimes") signs++
+        }))
+      yield* Effect.scoped(Effect.gen(function*() {
+        for (const n of range(0, 20)) yield* store.create(header(`s${n}`))
+        const before = statSync(join(directory, "s7", "0.lock")).mtimeMs
+        signs = 0
+        yield* Effect.sleep(550)
+        assert.isAtLeast(signs, 3)
+        assert.isAtMost(signs, 6)
+        assert.isAbove(statSync(join(directory, "s7", "0.lock")).mtimeMs, before)
+        assert.isAbove(statSync(join(directory, "s19", "0.lock")).mtimeMs, before)
+      }))
+      signs = 0
+      yield* Effect.sleep(400)
+      assert.strictEqual(signs, 0)
+      yield* Effect.scoped(store.open("s1"))
+      assert.strictEqual(signs, 1, "a lease that is taken is fresh")
+    }))
+
+  it.live("a store that cannot give signs of life looks before it says that anything is stored", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      let failing = false
+      const { store } = yield* gatedStoreOn({ directory, lease: 300, host: "there" }, (call) =>
+        failing && call.name === "utimes" ? Effect.fail(Watched.systemFailure("EIO", call)) : Effect.void)
+      const other = yield* storeOn({ directory, host: "here" })
+      const log = yield* store.create(header("a"))
+      failing = true
+      yield* Effect.sleep(400)
+      yield* log.append([said(0)])
+      yield* log.flush
+      const mine = yield* other.open("a")
+      yield* mine.append([said(1)])
+      yield* log.append([said(1)])
+      assert.strictEqual((yield* Effect.flip(log.flush))._tag, "LeaseLost")
+      assert.deepStrictEqual(seqs(yield* readAll(other, "a")), [0, 1])
+      failing = false
+    }))
+
+  it.live("a session whose lease cannot be had is left as it was", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      const store = yield* storeOn({ directory })
+      yield* Effect.scoped(store.create(header("a")))
+      const other = yield* storeOn({ directory })
+      yield* other.open("a")
+      const before = readdirSync(join(directory, "a"))
+      yield* Effect.flip(Effect.scoped(store.open("a")))
+      assert.deepStrictEqual(readdirSync(join(directory, "a")), before)
+    }))
+})
