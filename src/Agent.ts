@@ -22,6 +22,7 @@ import { AgentModels, type UnknownModel } from "./AgentModels.ts"
 import { AgentTools, type AnyToolkit, type UnknownTool } from "./AgentTools.ts"
 import { CurrentAgent, defaultLimits, type Limits, type ToolRestriction } from "./CurrentAgent.ts"
 import { defaultRetry } from "./internal/agent/ask.ts"
+import { Handle } from "./internal/agent/handle.ts"
 import * as live from "./internal/agent/live.ts"
 import {
   AgentClosed,
@@ -31,7 +32,6 @@ import {
   SteerRejected,
   type TurnOutcome
 } from "./internal/agent/model.ts"
-import type { State } from "./internal/agent/state.ts"
 import { sessionId } from "./internal/session/ids.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
@@ -206,28 +206,6 @@ const invalid = (field: string, issue: string) => Effect.fail(new InvalidAgent({
 const isPositive = (n: number): boolean => Number.isSafeInteger(n) && n > 0
 const isNatural = (n: number): boolean => Number.isSafeInteger(n) && n >= 0 && !Object.is(n, -0)
 
-const toAgent = (state: State, store: SessionStore["Service"]): Agent => {
-  const { header } = state
-  return {
-    id: header.id,
-    header,
-    identity: { ...state.identity, lifetime: state.lifetime },
-    send: (content, options) => live.send(state, content, options),
-    prompt: (content, options) => live.prompt(state, content, options),
-    steer: (content, source) => live.steer(state, content, source),
-    inject: (content, options) => live.inject(state, content, options),
-    interrupt: (cause) => live.interrupt(state, cause),
-    idle: live.idle(state),
-    status: Effect.sync(() => state.closed ? "closed" : state.turn === undefined ? "idle" : "running"),
-    last: Effect.sync(() => Option.fromNullishOr(state.last)),
-    usage: Effect.sync(() => state.usage),
-    transcript: Effect.sync(() => state.transcript.messages.slice()),
-    events: store.read(header.id),
-    progress: state.progress.stream({ capacity: 1024 }),
-    survivors: Effect.sync(() => state.survivors.slice())
-  }
-}
-
 /**
  * How agents behave.
  *
@@ -311,7 +289,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       retry,
       grace
     }, transcript)
-    const agent = toAgent(state, store)
+    const agent: Agent = new Handle(state, store)
     agents.set(header.id, agent)
     return Effect.as(
       Scope.addFinalizer(

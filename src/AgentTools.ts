@@ -72,9 +72,12 @@ export type AnyToolkit = Toolkit.WithHandler<Record<string, Tool.Any>>
  * @category annotations
  * @since 0.1.0
  */
-export const Concludes: Context.Reference<boolean> = Context.Reference<boolean>("effect-subagent/AgentTools/Concludes", {
-  defaultValue: () => false
-})
+export const Concludes: Context.Reference<boolean> = Context.Reference<boolean>(
+  "effect-subagent/AgentTools/Concludes",
+  {
+    defaultValue: () => false
+  }
+)
 
 /**
  * What the agent that called a tool offers to its handler.
@@ -96,9 +99,12 @@ export interface CallSite {
  * @category references
  * @since 0.1.0
  */
-export const CallSite: Context.Reference<CallSite> = Context.Reference<CallSite>("effect-subagent/AgentTools/CallSite", {
-  defaultValue: () => ({ progressWanted: true, onInterrupted: () => {} })
-})
+export const CallSite: Context.Reference<CallSite> = Context.Reference<CallSite>(
+  "effect-subagent/AgentTools/CallSite",
+  {
+    defaultValue: () => ({ progressWanted: true, onInterrupted: () => {} })
+  }
+)
 
 /**
  * What one agent can use at the moment: the tools in lexicographic order of their names (S428), and whom to call.
@@ -144,7 +150,9 @@ export class AgentTools extends Context.Service<AgentTools, {
 // -----------------------------------------------------------------------------
 
 const visible = (name: string, restrictions: ReadonlyArray<ToolRestriction>): boolean =>
-  restrictions.every((one) => (one.allow === undefined || one.allow.includes(name)) && one.deny?.includes(name) !== true)
+  restrictions.every((one) =>
+    (one.allow === undefined || one.allow.includes(name)) && one.deny?.includes(name) !== true
+  )
 
 const assemble = (
   registered: ReadonlyMap<string, AnyToolkit>,
@@ -252,14 +260,22 @@ export const layer = <Tools extends Record<string, Tool.Any>>(
   }))
 }
 
-// a dependency that the calling context lacks is taken from the layer's; the caller's always wins
+// A service that the calling context lacks is taken from the layer's; the caller's always wins. Looking is much cheaper
+// than merging, and usually shows that nothing is lacking: what the layer was built with, the program runs with.
 const closeOver = (kit: AnyToolkit, context: Context.Context<never>): AnyToolkit => {
-  if (context.mapUnsafe.size === 0) return kit
+  const own = new Set<string>([Scope.Scope.key, ...Object.values(kit.tools).map((tool) => tool.id)])
+  const keys = Array.from(context.mapUnsafe.keys()).filter((key) => !own.has(key))
+  if (keys.length === 0) return kit
   return {
     tools: kit.tools,
-    handle: (name, params, toolCallId, options) =>
-      Effect.contextWith((caller: Context.Context<never>) =>
-        Effect.provideContext(kit.handle(name, params, toolCallId, options), Context.merge(context, caller))
-      )
+    handle: (name, params, toolCallId, options) => {
+      const handled = kit.handle(name, params, toolCallId, options)
+      return Effect.contextWith((caller: Context.Context<never>) => {
+        const known = caller.mapUnsafe
+        return keys.every((key) => known.has(key))
+          ? handled
+          : Effect.provideContext(handled, Context.merge(context, caller))
+      })
+    }
   }
 }

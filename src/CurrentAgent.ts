@@ -50,43 +50,55 @@ export interface Limits {
 
 /**
  * Says for how long somebody delegates, and tells who listens when that is over. Unlike an `AbortSignal` it takes any
- * number of listeners, and costs nothing until the first one comes.
+ * number of listeners, and costs nothing until the first one comes. One that lies `within` a longer one ends with it at
+ * the latest.
  *
  * @category models
  * @since 0.1.0
  */
 export class Lifetime {
+  readonly #within: Lifetime | undefined
   #ended: "interrupted" | "closed" | undefined
   #listeners: Set<() => void> | undefined
+  #unfollow: (() => void) | undefined
+
+  constructor(within?: Lifetime) {
+    this.#within = within
+  }
 
   /** How it ended, if it has: the agent's turn was interrupted, or the agent closed for good. */
   get ended(): "interrupted" | "closed" | undefined {
-    return this.#ended
+    return this.#ended ?? this.#within?.ended
   }
 
-  /** Whether somebody listens. */
-  get observed(): boolean {
-    return this.#listeners !== undefined && this.#listeners.size > 0
-  }
-
-  /** Ends it and tells the listeners. Only the first call counts. */
-  end(how: "interrupted" | "closed"): void {
+  /** Ends it, runs `first`, and then tells the listeners. Only the first call counts. */
+  end(how: "interrupted" | "closed", first?: () => void): void {
     if (this.#ended !== undefined) return
     this.#ended = how
+    first?.()
+    this.#unfollow?.()
     const listeners = this.#listeners
-    this.#listeners = undefined
+    this.#listeners = this.#unfollow = undefined
     if (listeners !== undefined) { for (const listener of listeners) listener() }
   }
 
-  /** Calls `listener` once, when it ends or at once if it has. Returns what takes the listener back. */
+  /** Calls `listener`, which must not throw, once: when it ends, or at once if it has. Returns what takes it back. */
   onEnd(listener: () => void): () => void {
-    if (this.#ended !== undefined) {
+    if (this.ended !== undefined) {
       listener()
       return () => {}
     }
-    this.#listeners ??= new Set()
-    const listeners = this.#listeners.add(listener)
-    return () => void listeners.delete(listener)
+    const entry = () => listener()
+    const listeners = this.#listeners ??= new Set()
+    listeners.add(entry)
+    // the longer one is only watched while somebody listens: it may see many shorter ones come and go
+    if (this.#within !== undefined) this.#unfollow ??= this.#within.onEnd(() => this.end(this.#within!.ended!))
+    return () => {
+      listeners.delete(entry)
+      if (listeners.size > 0 || this.#listeners !== listeners) return
+      this.#unfollow?.()
+      this.#unfollow = undefined
+    }
   }
 }
 

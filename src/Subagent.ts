@@ -12,10 +12,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { CurrentAgent } from "./CurrentAgent.ts"
-import { Broadcast } from "./internal/session/broadcast.ts"
 import type { AnyRequest } from "./internal/seam/check.ts"
 import {
   DuplicateProvider,
@@ -43,7 +42,9 @@ import type {
   Steer,
   Steerable
 } from "./internal/seam/run.ts"
-import { type AnyRun, type AnyStartError, type Registration, type Shared, start } from "./internal/seam/start.ts"
+import { type AnyStartError, type Registration, start } from "./internal/seam/start.ts"
+import type { AnyRun, Shared } from "./internal/seam/watch.ts"
+import { Broadcast } from "./internal/session/broadcast.ts"
 
 export type { Progress } from "./internal/agent/model.ts"
 export { OutputPart, SteerRejected } from "./internal/agent/model.ts"
@@ -112,7 +113,7 @@ export {
 export class Subagents extends Context.Service<Subagents, {
   readonly register: <C extends Capabilities>(
     provider: Provider.Named<C>,
-    implementation: Implementation<C>
+    implementation: Implementation<NoInfer<C>>
   ) => Effect.Effect<Client<C>, DuplicateProvider | InvalidProvider, Scope.Scope>
   readonly providers: Effect.Effect<ReadonlyArray<ProviderInfo>>
   readonly start: StartByName
@@ -177,7 +178,8 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
           }
           entry.stack.push(registration)
           entries.set(name, entry)
-          shared.events.publish({ _tag: "ProviderAdded", ...registration.info })
+          // whoever follows the events sees a name come once and go once, however often it is registered in between
+          if (entry.stack.length === 1) shared.events.publish({ _tag: "ProviderAdded", ...registration.info })
           return Effect.succeed(registration)
         }),
         (registration) =>
@@ -185,10 +187,10 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
             registration.open = false
             const { name } = registration.info
             const entry = entries.get(name)
-            if (entry !== undefined) {
-              entry.stack.splice(entry.stack.indexOf(registration), 1)
-              if (entry.stack.length === 0) entries.delete(name)
-            }
+            if (entry === undefined) return
+            entry.stack.splice(entry.stack.indexOf(registration), 1)
+            if (entry.stack.length > 0) return
+            entries.delete(name)
             shared.events.publish({ _tag: "ProviderRemoved", name })
           })
       ),
@@ -232,16 +234,16 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
 }
 
 /**
- * The registry, empty; each provider's layer registers itself in it. `grace` (10 seconds by default) bounds how long
- * the release of one run is waited for before what is left of it counts as a survivor.
+ * The registry, empty; each provider's layer registers itself in it. `grace` (10 seconds by default) bounds every wait
+ * for what a provider wrote: for its interrupted start, for its finalizers, for the last word of a cancelled child. What
+ * is left of a run then counts as a survivor.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layer = (
   options: { readonly grace?: Duration.Input | undefined } = {}
-): Layer.Layer<Subagents> =>
-  Layer.sync(Subagents, () => make(Duration.fromInputUnsafe(options.grace ?? "10 seconds")))
+): Layer.Layer<Subagents> => Layer.sync(Subagents, () => make(Duration.fromInputUnsafe(options.grace ?? "10 seconds")))
 
 // -----------------------------------------------------------------------------
 // providers
@@ -329,15 +331,16 @@ export const Provider = <Self>() =>
     inheritsParentContext: options.inheritsParentContext === true,
     start: (request: unknown) => Key.use((client) => (client.start as Loose)(request)),
     delegate: (request: unknown) => Key.use((client) => (client.delegate as Loose)(request)),
-    toLayer: (build: Effect.Effect<Implementation<C>>) =>
-      Layer.effect(
+    toLayer(this: Provider.Named<C>, build: Effect.Effect<Implementation<C>>) {
+      // the registry tells providers apart by their classes, and this is called on one
+      return Layer.effect(
         Key,
-        Effect.flatMap(build, (implementation) =>
-          Subagents.use((subagents) =>
-            // `Self` and `Key` are one class: the registry tells providers apart by it
-            subagents.register(provider as unknown as Provider.Named<C>, implementation)
-          ))
+        Effect.flatMap(
+          build,
+          (implementation) => Subagents.use((subagents) => subagents.register(this, implementation))
+        )
       )
+    }
   })
   // sound: the accessors hand their one argument to the client's methods of the same name and type
   return provider as unknown as Provider<Self, Name, C>

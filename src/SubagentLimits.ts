@@ -8,6 +8,8 @@
  */
 import * as Effect from "effect/Effect"
 import { CurrentAgent, defaultLimits, type Limits, narrow } from "./CurrentAgent.ts"
+import { limitsIssue } from "./internal/seam/check.ts"
+import { InvalidRequest } from "./internal/seam/errors.ts"
 
 export {
   /**
@@ -28,12 +30,17 @@ export {
 
 /**
  * Narrows the limits of whoever delegates inside `effect`. A limit that is wider than the one that holds changes
- * nothing.
+ * nothing; one that is no natural number fails `InvalidRequest`, and `effect` does not begin.
  *
  * @category combinators
  * @since 0.1.0
  */
-export const within = (limits: Partial<Limits>) =>
-<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | CurrentAgent> =>
-  Effect.flatMap(CurrentAgent, (current) =>
-    Effect.provideService(effect, CurrentAgent, { ...current, limits: narrow(current.limits, limits) }))
+export const within =
+  (limits: Partial<Limits>) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | InvalidRequest, R | CurrentAgent> =>
+    Effect.flatMap(CurrentAgent, (current): Effect.Effect<A, E | InvalidRequest, R> => {
+      const issue = limitsIssue(limits)
+      return issue === undefined
+        ? Effect.provideService(effect, CurrentAgent, { ...current, limits: narrow(current.limits, limits) })
+        : Effect.fail(new InvalidRequest(issue))
+    })

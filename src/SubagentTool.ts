@@ -53,8 +53,8 @@ export type Options<C extends Capabilities> =
 interface Binding {
   readonly provider: { readonly key: Context.Key<unknown, unknown>; readonly info: ProviderInfo } | string
   readonly request: Omit<AnyRequest, "prompt">
-  /** Where a tool that is bound by name looks its provider up; set when its layer is built. */
-  lookup: (() => ProviderInfo | undefined) | undefined
+  /** Where a tool that is bound by name looks its provider up, one for each layer of it that lives now. */
+  readonly lookups: Array<() => ProviderInfo | undefined>
 }
 
 /**
@@ -107,7 +107,7 @@ const define = (
   options: Partial<Options<Unchecked>>
 ): SubagentTool<string, unknown> => {
   const { description, ...request } = options
-  const binding: Binding = { provider, request, lookup: undefined }
+  const binding: Binding = { provider, request, lookups: [] }
   const tool = Tool.make(name, {
     description: wording(description, typeof provider !== "string" && provider.info.inheritsParentContext),
     parameters: Parameters,
@@ -118,11 +118,15 @@ const define = (
     toModelOutput
   }).annotate(Binding, binding)
   if (typeof provider === "string") {
-    // a provider that is only known by name may come back as another one: the words follow it
-    Object.defineProperty(tool, "description", {
-      enumerable: true,
-      get: () => wording(description, binding.lookup?.()?.inheritsParentContext === true)
-    })
+    // A provider that is only known by name may come back as another one: the words follow it. They stand in the
+    // prototype, which copies of the tool with other annotations share.
+    Reflect.deleteProperty(tool, "description")
+    Object.setPrototypeOf(
+      tool,
+      Object.create(Object.getPrototypeOf(tool), {
+        description: { get: () => wording(description, binding.lookups.at(-1)?.()?.inheritsParentContext === true) }
+      })
+    )
   }
   return Object.assign(tool, { [TypeId]: { needs: (_: never): unknown => undefined } })
 }
@@ -138,7 +142,18 @@ const define = (
  */
 export const make: {
   /**
-   * Defines a delegate tool for the provider of a name.
+   * Defines a delegate tool for the provider of a name, whose children answer with a value of a schema.
+   *
+   * @category constructors
+   * @since 0.1.0
+   */
+  <const Name extends string, S extends StructuredSchema>(
+    name: Name,
+    provider: string,
+    options: Options<Unchecked> & { readonly outputSchema: S }
+  ): SubagentTool<Name, Subagents | S["DecodingServices"] | S["EncodingServices"]>
+  /**
+   * Defines a delegate tool for the provider of a name, whose children answer with a text.
    *
    * @category constructors
    * @since 0.1.0
@@ -146,7 +161,7 @@ export const make: {
   <const Name extends string>(
     name: Name,
     provider: string,
-    options?: Options<Unchecked> | undefined
+    options?: Options<Unchecked> & { readonly outputSchema?: undefined }
   ): SubagentTool<Name, Subagents>
   /**
    * Defines a delegate tool whose children answer with a value of a schema.
@@ -196,7 +211,9 @@ export const make: {
 type BuildError = InvalidRequest | UnsupportedCapability | UnsupportedSchema
 
 const unsupported = (info: ProviderInfo, request: Binding["request"]): UnsupportedCapability | undefined => {
-  const gate = gates.find(([capability, field]) => request[field] !== undefined && info.capabilities[capability] === false)
+  const gate = gates.find(([capability, field]) =>
+    request[field] !== undefined && info.capabilities[capability] === false
+  )
   return gate === undefined ? undefined : new UnsupportedCapability({ provider: info.name, capability: gate[0] })
 }
 
@@ -218,10 +235,14 @@ const beginning = Effect.fnUntraced(function*(binding: Binding) {
   const { provider, request } = binding
   if (typeof provider === "string") {
     const subagents = yield* Subagents
-    binding.lookup = () => Effect.runSync(subagents.providers).find((info) => info.name === provider)
-    const info = binding.lookup()
+    const lookup = () => Effect.runSync(subagents.providers).find((info) => info.name === provider)
+    const info = lookup()
     const missing = info === undefined ? undefined : unsupported(info, request)
     if (missing !== undefined) return yield* missing
+    yield* Effect.acquireRelease(
+      Effect.sync(() => void binding.lookups.push(lookup)),
+      () => Effect.sync(() => void binding.lookups.splice(binding.lookups.indexOf(lookup), 1))
+    )
     const start = subagents.start as unknown as (provider: string, request: AnyRequest) => ReturnType<Begin>
     return (prompt: string, label: string) => start(provider, { ...request, prompt, label })
   }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Latch, Layer, Scope, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, Latch, Layer, Logger, Scope, Stream } from "effect"
 import { linkSync, readdirSync, readFileSync, readlinkSync, statSync, utimesSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
@@ -173,7 +173,7 @@ describe("FileSessionStore leases", () => {
             assert.strictEqual(JSON.parse(answer)._tag, "HeldElsewhere")
           }
           assert.strictEqual(yield* children[winners[0]].ask(`append ${round}`), "ok")
-          // half of the time by a crash
+          // now and then by a crash
           if (round % 5 === 4) {
             yield* children[winners[0]].kill
             children[winners[0]] = yield* holder({ directory, id: "a" })
@@ -188,14 +188,14 @@ describe("FileSessionStore leases", () => {
       Effect.gen(function*() {
         const directory = yield* tempDir
         const store = yield* storeOn({ directory, host: "here" })
-        const child = yield* holder({ directory, id: "a", host: "there", lease: 600 })
+        const child = yield* holder({ directory, id: "a", host: "there", lease: 1_200 })
         assert.strictEqual(yield* child.ask("create"), "ok")
         assert.strictEqual(yield* child.ask("append 0"), "ok")
         const first = yield* Effect.flip(store.open("a"))
         assertHeld(first, child.pid, "there")
-        assert.isTrue(first._tag === "HeldElsewhere" && Math.abs(first.until! - Date.now() - 500) < 300, String(first))
+        assert.isTrue(first._tag === "HeldElsewhere" && Math.abs(first.until! - Date.now() - 1_000) < 600, String(first))
 
-        yield* Effect.sleep(1_000)
+        yield* Effect.sleep(1_500)
         const later = yield* Effect.flip(store.open("a"))
         assertHeld(later, child.pid, "there")
         yield* child.kill
@@ -395,7 +395,7 @@ describe("FileSessionStore leases", () => {
         const before = statSync(join(directory, "s7", "0.lock")).mtimeMs
         signs = 0
         yield* Effect.sleep(550)
-        assert.isAtLeast(signs, 3)
+        assert.isAtLeast(signs, 2)
         assert.isAtMost(signs, 6)
         assert.isAbove(statSync(join(directory, "s7", "0.lock")).mtimeMs, before)
         assert.isAbove(statSync(join(directory, "s19", "0.lock")).mtimeMs, before)
@@ -425,6 +425,32 @@ describe("FileSessionStore leases", () => {
       assert.strictEqual((yield* Effect.flip(log.flush))._tag, "LeaseLost")
       assert.deepStrictEqual(seqs(yield* readAll(other, "a")), [0, 1])
       failing = false
+    }).pipe(Effect.provide(Logger.layer([]))))
+
+  it.live("one that looked long ago does not push itself before those who came since", () =>
+    Effect.gen(function*() {
+      const directory = yield* tempDir
+      const asked = yield* Latch.make(false)
+      const allowed = yield* Latch.make(false)
+      const { store: slow } = yield* gatedStoreOn(
+        { directory },
+        (call) => call.name === "link" ? Effect.andThen(asked.open, allowed.await) : Effect.void
+      )
+      const store = yield* storeOn({ directory })
+      yield* Effect.scoped(store.create(header("a")))
+      const opening = yield* Effect.forkChild(
+        Effect.flatMap(slow.open("a"), (log) => Effect.andThen(log.append([said(1)]), log.flush)),
+        { startImmediately: true }
+      )
+      yield* asked.await
+      // epoch 1, which is cleared away by epoch 2: the slow one's epoch 1 is free again, and too low
+      yield* Effect.scoped(store.open("a"))
+      yield* Effect.scoped(Effect.flatMap(store.open("a"), (log) => log.append([said(0)])))
+      assert.isFalse(readdirSync(join(directory, "a")).includes("1.jsonl"))
+      yield* allowed.open
+      yield* Fiber.join(opening)
+      assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1])
+      assert.isTrue(readdirSync(join(directory, "a")).includes("3.jsonl"))
     }))
 
   it.live("a session whose lease cannot be had is left as it was", () =>

@@ -4,10 +4,11 @@
  * A failure that may pass is tried again as the schedule says; what was streamed before it is void then, so a step
  * reaches the log as a whole or not at all.
  */
-import type * as AiError from "effect/ai/AiError"
+import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -45,9 +46,31 @@ export interface Answer {
   readonly calls: ReadonlyArray<Prompt.ToolCallPart>
   readonly reason: Response.FinishReason
   readonly usage: Session.Usage
+  /** What the model said of an error, `""` without one. */
+  readonly error: string
 }
 
 type AnyPart = Response.AnyPart
+
+const errorText = (parts: ReadonlyArray<AnyPart>): string => {
+  const error = parts.findLast((part) => part.type === "error")?.error
+  if (typeof error === "string") return boundText(error)
+  return typeof error === "object" && error !== null && "message" in error && typeof error.message === "string"
+    ? boundText(error.message)
+    : ""
+}
+
+// without its finish an answer is a part of one: a connection that broke may leave half a sentence that looks whole
+const brokenOff = (parts: ReadonlyArray<AnyPart>): AiError.AiError => {
+  const text = errorText(parts)
+  return AiError.make({
+    module: "LanguageModel",
+    method: "streamText",
+    reason: new AiError.InternalProviderError({
+      description: text === "" ? "the answer broke off: it has no finish part" : text
+    })
+  })
+}
 
 const attempt = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiError> =>
   Effect.suspend(() => {
@@ -66,7 +89,7 @@ const attempt = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiEr
         ...(question.forced === undefined ? undefined : { toolChoice: { tool: question.forced } })
       })
       : question.model.streamText(common)
-    return Effect.as(
+    return Effect.andThen(
       Stream.runForEachArray(
         // sound: with deferred validation no tool runs here, so no service of a tool is needed
         stream as Stream.Stream<AnyPart, AiError.AiError>,
@@ -83,7 +106,7 @@ const attempt = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiEr
           return Effect.void
         }
       ),
-      parts
+      () => parts.some((part) => part.type === "finish") ? Effect.succeed(parts) : Effect.fail(brokenOff(parts))
     )
   })
 
@@ -95,11 +118,13 @@ const limited = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiEr
 // only entered after a first failure: the usual call pays nothing for it
 const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiError) {
   let error = first
-  const next = yield* Schedule.toStepWithSleep(question.retry)
+  const next = yield* Schedule.toStep(question.retry)
   while (error.isRetryable) {
-    // the server's own wish comes before ours
-    if (error.retryAfter !== undefined) yield* Effect.sleep(error.retryAfter)
-    if (Exit.isFailure(yield* Effect.exit(next(error)))) break
+    const step = yield* Effect.exit(next(yield* Clock.currentTimeMillis, error))
+    if (Exit.isFailure(step)) break
+    const [, pause] = step.value
+    // never sooner than the server wishes
+    yield* Effect.sleep(error.retryAfter === undefined ? pause : Duration.max(pause, error.retryAfter))
     question.onText(undefined)
     question.publish({ _tag: "StepRestarted", step: question.step, reason: boundText(error.message) })
     const exit = yield* Effect.result(limited(question))
@@ -109,7 +134,10 @@ const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiE
   return yield* Effect.fail(error)
 })
 
-const toAnswer = (parts: ReadonlyArray<AnyPart>, costOf: (finish: Response.FinishPart) => number | undefined): Answer => {
+const toAnswer = (
+  parts: ReadonlyArray<AnyPart>,
+  costOf: (finish: Response.FinishPart) => number | undefined
+): Answer => {
   let reason: Response.FinishReason = "unknown"
   let usage = Session.noUsage
   for (const part of parts) {
@@ -124,7 +152,7 @@ const toAnswer = (parts: ReadonlyArray<AnyPart>, costOf: (finish: Response.Finis
       ...(cost === undefined ? undefined : { cost })
     }
   }
-  const message = Prompt.fromResponseParts(parts).content.find((one) => one.role === "assistant")
+  const message = distinct(Prompt.fromResponseParts(parts).content.find((one) => one.role === "assistant"))
   let text = ""
   const calls: Array<Prompt.ToolCallPart> = []
   if (message !== undefined) {
@@ -133,7 +161,24 @@ const toAnswer = (parts: ReadonlyArray<AnyPart>, costOf: (finish: Response.Finis
       else if (part.type === "tool-call" && !part.providerExecuted) calls.push(part)
     }
   }
-  return { message, text, calls, reason, usage }
+  return { message, text, calls, reason, usage, error: errorText(parts) }
+}
+
+// a result finds its call by the id, and some models give all calls of a response the same
+const distinct = (message: Prompt.AssistantMessage | undefined): Prompt.AssistantMessage | undefined => {
+  if (message === undefined) return undefined
+  const ids = new Set<string>()
+  let changed = false
+  const content = message.content.map((part) => {
+    if (part.type !== "tool-call" || part.providerExecuted) return part
+    let id = part.id
+    for (let n = 2; ids.has(id); n++) id = `${part.id}-${n}`
+    ids.add(id)
+    if (id === part.id && part.params !== undefined) return part
+    changed = true
+    return Prompt.makePart("tool-call", { ...part, id, params: part.params ?? {} })
+  })
+  return changed ? Prompt.makeMessage("assistant", { ...message, content }) : message
 }
 
 /** @internal Asks the model once, with retries. */

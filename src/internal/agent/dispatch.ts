@@ -9,12 +9,14 @@ import type * as Tool from "effect/ai/Tool"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Formatter from "effect/Formatter"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { type AnyToolkit, CallSite, Concludes } from "../../AgentTools.ts"
+import { type AnyToolkit, Concludes } from "../../AgentTools.ts"
 import { type ApprovalRequest, Approvals } from "../../Approvals.ts"
 import { boundText } from "../session/bounded.ts"
+import { notJson, toJson } from "./json.ts"
 import type { Progress } from "./model.ts"
 
 /** @internal */
@@ -27,8 +29,8 @@ export interface Batch {
   readonly publish: (progress: Progress) => void
   /** Results as they come in, by call id: what an interrupted turn keeps of a batch. */
   readonly results: Map<string, Prompt.ToolResultPart>
-  /** What an interrupted call wants its result to be, by call id. */
-  readonly interrupted: Map<string, () => unknown>
+  /** The calls whose handlers were asked to run. */
+  readonly begun: Set<string>
 }
 
 /** @internal */
@@ -61,15 +63,16 @@ export const notExecuted = (call: Prompt.ToolCallPart, reason: string): Prompt.T
 export const interruptedResult = (id: string, name: string, result: unknown): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", { id, name, isFailure: true, result, providerExecuted: false })
 
+const unexpected = (name: string): Reply => failure("died", `the tool "${name}" failed unexpectedly`)
+
 // a failing tool is the model's to deal with; a dying one is ours to see as well
 const fromCause = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<Reply> => {
   const error = Cause.findErrorOption(cause)
   if (Option.isSome(error)) return Effect.succeed(fromError(name, error.value))
-  if (Cause.hasInterruptsOnly(cause)) return Effect.succeed(failure("interrupted", `the tool "${name}" was interrupted`))
-  return Effect.as(
-    Effect.logError(`the tool "${name}" died`, cause),
-    failure("died", `the tool "${name}" failed unexpectedly`)
-  )
+  if (Cause.hasInterruptsOnly(cause)) {
+    return Effect.succeed(failure("interrupted", `the tool "${name}" was interrupted`))
+  }
+  return Effect.as(Effect.logError(`the tool "${name}" died`, cause), unexpected(name))
 }
 
 const isAiError = (error: unknown): error is AiError.AiError =>
@@ -82,10 +85,13 @@ const fromError = (name: string, error: unknown): Reply => {
       ? failure("invalid_arguments", boundText(reason.description))
       : failure(reason._tag, boundText(error.message))
   }
-  return failure("failed", boundText(error instanceof Error ? error.message : `the tool "${name}" failed: ${show(error)}`))
+  return failure(
+    "failed",
+    boundText(error instanceof Error ? error.message : `the tool "${name}" failed: ${show(error)}`)
+  )
 }
 
-const show = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error) ?? String(error)
+const show = (error: unknown): string => typeof error === "string" ? error : Formatter.format(error)
 
 const needsApproval = (
   tool: Tool.Any,
@@ -94,8 +100,12 @@ const needsApproval = (
 ): Effect.Effect<boolean> => {
   const needs = tool.needsApproval
   if (needs === undefined || typeof needs === "boolean") return Effect.succeed(needs === true)
+  // the parameters of a dynamic tool may be described by a JSON Schema, which decodes nothing
+  const params: Effect.Effect<unknown, Schema.SchemaError, unknown> = Schema.isSchema(tool.parametersSchema)
+    ? Schema.decodeUnknownEffect(tool.parametersSchema)(call.params)
+    : Effect.succeed(call.params)
   // a question that cannot be put, or that fails, is answered with yes: it needs approval
-  return Schema.decodeUnknownEffect(tool.parametersSchema)(call.params).pipe(
+  return params.pipe(
     Effect.flatMap((params) => {
       const answer = needs(params, { toolCallId: call.id, messages })
       return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
@@ -128,6 +138,7 @@ const execute = Effect.fnUntraced(function*(batch: Batch, call: Prompt.ToolCallP
     }
   }
   let last: Tool.HandlerResult<Tool.Any> | undefined
+  batch.begun.add(call.id)
   const results = yield* batch.toolkit.handle(call.name, call.params as never, call.id)
   yield* Stream.runForEachArray(results, (all) =>
     Effect.sync(() => {
@@ -139,22 +150,29 @@ const execute = Effect.fnUntraced(function*(batch: Batch, call: Prompt.ToolCallP
   if (last === undefined) return failure("failed", `the tool "${call.name}" gave no result`)
   // a failure of the arguments or of our own machinery reads the same whether the tool fails or returns failures
   if (last.isFailure && isAiError(last.result)) return fromError(call.name, last.result)
-  return { isFailure: last.isFailure, result: last.encodedResult, modelOutput: last.modelOutput }
+  const result = yield* toJson(last.encodedResult)
+  if (result === notJson) return failure("invalid_result", `the tool "${call.name}" gave a result that is not JSON`)
+  return { isFailure: last.isFailure, result, modelOutput: last.modelOutput }
 })
 
 const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.ToolResultPart> => {
   const settle = (reply: Reply) => {
     const part = resultPart(call, reply)
-    batch.results.set(call.id, part)
+    // a result that concludes the turn counts only together with its end
+    if (part.isFailure || !concludes(batch, call)) batch.results.set(call.id, part)
     if (batch.observed) batch.publish({ _tag: "ToolEnded", id: call.id, name: call.name, isFailure: part.isFailure })
     return part
   }
   if (batch.observed) batch.publish({ _tag: "ToolStarted", id: call.id, name: call.name, params: call.params })
   return Effect.map(
     Effect.catchCause(
-      // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
-      execute(batch, call) as Effect.Effect<Reply, unknown>,
-      (cause) => fromCause(call.name, cause)
+      Effect.catchCause(
+        // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
+        execute(batch, call) as Effect.Effect<Reply, unknown>,
+        (cause) => fromCause(call.name, cause)
+      ),
+      // its error could not even be read
+      () => Effect.succeed(unexpected(call.name))
     ),
     settle
   )
@@ -197,10 +215,6 @@ export const dispatch = (batch: Batch): Effect.Effect<{
   readonly parts: ReadonlyArray<Prompt.ToolResultPart>
   readonly concluded: Concluded | undefined
 }> =>
-  Effect.provideService(
-    batch.calls.some((call) => concludes(batch, call))
-      ? inGroups(batch)
-      : Effect.map(all(batch, batch.calls), (parts) => ({ parts, concluded: undefined })),
-    CallSite,
-    { progressWanted: batch.observed, onInterrupted: (id, result) => void batch.interrupted.set(id, result) }
-  )
+  batch.calls.some((call) => concludes(batch, call))
+    ? inGroups(batch)
+    : Effect.map(all(batch, batch.calls), (parts) => ({ parts, concluded: undefined }))

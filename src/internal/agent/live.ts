@@ -5,19 +5,23 @@
  * fenced off from the log, and counted.
  */
 import * as Prompt from "effect/ai/Prompt"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Fiber from "effect/Fiber"
-import { Lifetime } from "../../CurrentAgent.ts"
+import * as Semaphore from "effect/Semaphore"
+import { CallSite } from "../../AgentTools.ts"
+import { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
+import { awaitWithin } from "../session/bounded.ts"
 import { Broadcast } from "../session/broadcast.ts"
 import { messageId } from "../session/ids.ts"
 import { AgentClosed, type Content, type Progress, SteerRejected, type TurnOutcome } from "./model.ts"
+import { appended, commit, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
-import { commit, outcomeOf, runTurn, steerable, writeEnd } from "./turn.ts"
+import { outcomeOf, runTurn } from "./turn.ts"
 
 /** @internal */
 export const makeState = (setup: Setup, transcript: Session.Transcript): State => ({
@@ -27,6 +31,7 @@ export const makeState = (setup: Setup, transcript: Session.Transcript): State =
   steering: [],
   injected: [],
   progress: new Broadcast<Progress>((count) => ({ _tag: "Dropped", count })),
+  writing: Semaphore.makeUnsafe(1),
   turn: undefined,
   closed: false,
   lifetime: new Lifetime(),
@@ -59,58 +64,71 @@ const toWaiting = <A>(
     (id) => make({ message: userMessage(content), source: options?.source ?? asUser, messageId: id })
   )
 
-const startNext = (state: State): Effect.Effect<void> => {
-  const queued = state.inbox.shift()
-  if (queued === undefined) return Effect.void
-  const turn: Turn = {
-    queued,
-    phase: "opening",
-    number: undefined,
-    fiber: undefined,
-    abort: undefined,
-    fenced: false,
-    captured: false,
-    cause: { _tag: "Completed" },
-    usage: Session.noUsage,
-    text: "",
-    output: [],
-    streamed: "",
-    concluded: undefined,
-    startedAt: 0,
-    results: new Map(),
-    interrupted: new Map(),
-    lifetime: new Lifetime(),
-    done: Deferred.makeUnsafe()
-  }
-  state.turn = turn
-  return Effect.map(
-    Effect.forkDetach(
-      Effect.provideContext(runTurn(state, turn, finish(state, turn)), queued.context),
-      { startImmediately: true }
-    ),
-    (fiber) => {
-      turn.fiber = fiber
+const startNext = (state: State, follows: boolean): Effect.Effect<void> =>
+  Effect.sync(() => {
+    const queued = state.inbox.shift()
+    if (queued === undefined) return
+    const turn: Turn = {
+      queued,
+      phase: "opening",
+      number: undefined,
+      fiber: undefined,
+      abort: undefined,
+      fenced: false,
+      captured: false,
+      cause: { _tag: "Completed" },
+      usage: Session.noUsage,
+      text: "",
+      output: [],
+      streamed: "",
+      concluded: undefined,
+      startedAt: 0,
+      admitting: [],
+      watchdog: undefined,
+      results: new Map(),
+      begun: new Set(),
+      interrupted: new Map(),
+      // what was started in the turn and lives on ends with the agent
+      lifetime: new Lifetime(state.lifetime),
+      done: Deferred.makeUnsafe()
     }
-  )
+    state.turn = turn
+    const identity: CurrentAgent["Service"] = { ...state.identity, lifetime: turn.lifetime }
+    const context = Context.add(Context.add(queued.context, CurrentAgent, identity), CallSite, {
+      get progressWanted() {
+        return state.progress.observed
+      },
+      onInterrupted: (id, result) => void turn.interrupted.set(id, result)
+    })
+    const body = runTurn(state, turn, identity, finish(state, turn))
+    // a turn that follows another starts from the top of the stack
+    const fiber = Effect.runForkWith(context)(follows ? Effect.andThen(Effect.yieldNow, body) : body, {
+      uninterruptible: true
+    })
+    turn.fiber = fiber
+    // it may have gone far already, and been cancelled from within
+    if (turn.abort !== undefined) fiber.interruptUnsafe()
+  })
+
+const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => {
+  if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason })))
 }
 
 // the end of a turn, also of one that was given up: the next in the inbox, or idle
 const finish = (state: State, turn: Turn): Effect.Effect<void> =>
   Effect.suspend(() => {
+    if (turn.phase === "ended") return Effect.void
     turn.phase = "ended"
+    turn.watchdog?.interruptUnsafe()
     const outcome = outcomeOf(turn)
     state.last = outcome
     state.usage = Session.addUsage(state.usage, outcome.usage)
     state.turn = undefined
-    // what was started in this turn and lives on ends with the agent
-    if (turn.lifetime.observed) state.lifetime.onEnd(() => turn.lifetime.end("closed"))
     const { queued } = turn
-    if (queued.receipt !== undefined) {
-      Deferred.doneUnsafe(queued.receipt, Exit.fail(new SteerRejected({ reason: "cancelled" })))
-    }
+    for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
     if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
     Deferred.doneUnsafe(turn.done, Exit.void)
-    if (state.inbox.length > 0) return startNext(state)
+    if (state.inbox.length > 0) return startNext(state, true)
     const idle = Array.from(state.idle)
     state.idle.clear()
     for (const resume of idle) resume()
@@ -139,7 +157,7 @@ const enqueue = (
       (queued): Effect.Effect<void, AgentClosed> => {
         if (state.closed) return Effect.fail(new AgentClosed({ sessionId: state.header.id }))
         state.inbox.push(queued)
-        return state.turn === undefined ? startNext(state) : Effect.void
+        return state.turn === undefined ? startNext(state, false) : Effect.void
       }
     )
   )
@@ -158,10 +176,9 @@ export const prompt = (state: State, content: Content, options?: Delivery): Effe
     )
   })
 
-const remove = <A>(list: Array<A>, item: A): boolean => {
+const remove = <A>(list: Array<A>, item: A): void => {
   const index = list.indexOf(item)
   if (index >= 0) list.splice(index, 1)
-  return index >= 0
 }
 
 /**
@@ -173,35 +190,29 @@ export const steer = (
   content: Content,
   source: Session.Source
 ): Effect.Effect<void, SteerRejected> =>
-  Effect.contextWith((context: Context.Context<never>) =>
-    Effect.flatMap(
-      toWaiting(content, { source }, (waiting) => waiting),
-      (waiting): Effect.Effect<void, SteerRejected> => {
-        if (state.closed) return Effect.fail(new SteerRejected({ reason: "disposed" }))
-        const { turn } = state
-        if (turn === undefined) return Effect.fail(new SteerRejected({ reason: "settled" }))
-        const rejected = steerable(turn)
-        if (rejected !== undefined) return Effect.fail(new SteerRejected({ reason: rejected }))
-        const receipt = Deferred.makeUnsafe<void, SteerRejected>()
-        if (turn.phase === "flushing") {
-          // the turn is over and its run is not: the message opens the next turn of the same run (S91)
-          const queued: Queued = { ...waiting, receipt, context, outcome: undefined }
-          state.inbox.push(queued)
-          return withdrawable(state.inbox, queued, receipt)
+  Effect.uninterruptibleMask((restore) =>
+    Effect.contextWith((context: Context.Context<never>) =>
+      Effect.flatMap(
+        toWaiting(content, { source }, (waiting) => waiting),
+        (waiting): Effect.Effect<void, SteerRejected> => {
+          if (state.closed) return Effect.fail(new SteerRejected({ reason: "disposed" }))
+          const { turn } = state
+          if (turn === undefined) return Effect.fail(new SteerRejected({ reason: "settled" }))
+          const rejected = steerable(turn)
+          if (rejected !== undefined) return Effect.fail(new SteerRejected({ reason: rejected }))
+          const receipt = Deferred.makeUnsafe<void, SteerRejected>()
+          const withdrawable = <A>(list: Array<A>, item: A) => {
+            list.push(item)
+            return Effect.onInterrupt(restore(Deferred.await(receipt)), () => Effect.sync(() => remove(list, item)))
+          }
+          // once the turn is over and its run is not, the message opens the next turn of the same run (S91)
+          return turn.phase === "flushing"
+            ? withdrawable<Queued>(state.inbox, { ...waiting, receipt, context, outcome: undefined })
+            : withdrawable<Waiting>(state.steering, { ...waiting, receipt })
         }
-        const pending: Waiting = { ...waiting, receipt }
-        state.steering.push(pending)
-        return withdrawable(state.steering, pending, receipt)
-      }
+      )
     )
   )
-
-const withdrawable = <A>(
-  list: Array<A>,
-  item: A,
-  receipt: Deferred.Deferred<void, SteerRejected>
-): Effect.Effect<void, SteerRejected> =>
-  Effect.onInterrupt(Deferred.await(receipt), () => Effect.sync(() => void remove(list, item)))
 
 /** @internal Adds a message without waking the agent: to the next step of a running turn, else to the log at once (S199). */
 export const inject = (
@@ -213,82 +224,90 @@ export const inject = (
     toWaiting(content, options, (waiting): Waiting => ({ ...waiting, receipt: undefined })),
     (waiting): Effect.Effect<void, AgentClosed | AppendError> => {
       if (state.closed) return Effect.fail(new AgentClosed({ sessionId: state.header.id }))
-      if (state.turn !== undefined) {
-        state.injected.push(waiting)
-        return Effect.void
+      if (state.turn === undefined || state.turn.phase === "flushing") {
+        return commit(state, undefined, () => [appended(waiting)])
       }
-      return commit(state, undefined, [{
-        _tag: "MessageAppended",
-        message: waiting.message,
-        source: waiting.source,
-        messageId: waiting.messageId
-      }])
+      state.injected.push(waiting)
+      return Effect.void
     }
   ))
 
-const dropWaiting = (state: State, reason: SteerRejected["reason"]): void => {
-  for (const { receipt } of state.steering.splice(0)) {
-    if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason })))
-  }
-  for (const { outcome, receipt } of state.inbox.splice(0)) {
-    if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason })))
-    if (outcome !== undefined) {
-      Deferred.doneUnsafe(
-        outcome,
-        Exit.succeed({ ...neverOpened, cause: { _tag: "Aborted", cause: reason === "disposed" ? "disposed" : "user" } })
-      )
+const dropWaiting = (state: State, reason: SteerRejected["reason"], cause: Session.AbortCause): void => {
+  for (const one of state.steering.splice(0)) reject(one, reason)
+  for (const one of state.inbox.splice(0)) {
+    reject(one, reason)
+    if (one.outcome !== undefined) {
+      Deferred.doneUnsafe(one.outcome, Exit.succeed({ ...neverOpened, cause: { _tag: "Aborted", cause } }))
     }
   }
 }
 
-const stop = (state: State, turn: Turn): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    turn.lifetime.end(state.closed ? "closed" : "interrupted")
-    // sound: a turn that is in `state.turn` has a fiber as soon as its start returns, which is before anything yields
-    const fiber = turn.fiber as Fiber.Fiber<void>
-    fiber.interruptUnsafe()
-    if (turn.phase === "ended") return Effect.void
-    return Effect.flatMap(
-      Effect.raceFirst(Effect.as(Deferred.await(turn.done), true), Effect.as(Effect.sleep(state.grace), false)),
-      (ended) => ended || turn.phase === "ended" ? Effect.void : giveUp(state, turn)
-    )
-  })
+// interrupts the running turn, sees to it that it ends, and waits for that
+const stop = (
+  state: State,
+  turn: Turn,
+  cause: Session.AbortCause,
+  lifetime: Lifetime,
+  how: "interrupted" | "closed"
+): Effect.Effect<void> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.suspend(() => {
+      // a turn whose end is settled only writes it
+      if (turn.phase !== "flushing") turn.abort ??= cause
+      // the turn goes first: it must not act on what becomes of those that it delegated to
+      lifetime.end(how, () => turn.fiber?.interruptUnsafe())
+      const ended = restore(Deferred.await(turn.done))
+      if (turn.phase === "ended" || turn.watchdog !== undefined) return ended
+      return Effect.flatMap(
+        Effect.forkDetach(Effect.andThen(Effect.sleep(state.grace), giveUp(state, turn)), { startImmediately: true }),
+        (fiber) => {
+          turn.watchdog = fiber
+          return ended
+        }
+      )
+    })
+  )
 
-const giveUp = Effect.fnUntraced(function*(state: State, turn: Turn) {
-  turn.fenced = true
-  state.survivors.push(`a turn of session ${state.header.id} that ignored its interruption`)
-  yield* writeEnd(state, turn, { _tag: "Aborted", cause: turn.abort ?? "disposed" })
-  yield* finish(state, turn)
-})
+/** How long the end of a turn that was given up may take to be written. */
+const lastGrace = Duration.seconds(1)
+
+const giveUp = (state: State, turn: Turn): Effect.Effect<void> =>
+  Effect.uninterruptible(Effect.suspend(() => {
+    if (turn.phase === "ended") return Effect.void
+    turn.fenced = true
+    const what = turn.phase === "flushing" ? "whose end could not be stored" : "that ignored its interruption"
+    state.survivors.push(`a turn of session ${state.header.id} ${what}`)
+    // what it came to is settled before it is stored
+    if (turn.phase !== "flushing") turn.cause = { _tag: "Aborted", cause: turn.abort ?? "disposed" }
+    turn.phase = "flushing"
+    return Effect.flatMap(
+      Effect.forkDetach(writeEnd(state, turn), { startImmediately: true, uninterruptible: true }),
+      (fiber) => Effect.andThen(awaitWithin(fiber, lastGrace), finish(state, turn))
+    )
+  }))
 
 /**
- * @internal Ends the running turn and forgets what waits, then waits until the agent is idle, at most for the grace.
- * The first cause counts (S200).
+ * @internal Ends the running turn and forgets what waits, then waits for its end, which comes within the grace. The
+ * first cause counts (S200). Giving up waiting changes nothing.
  */
 export const interrupt = (state: State, cause: Session.AbortCause): Effect.Effect<void> =>
-  Effect.uninterruptible(Effect.suspend(() => {
-    dropWaiting(state, "cancelled")
+  Effect.suspend(() => {
+    dropWaiting(state, "cancelled", cause)
     const { turn } = state
-    if (turn === undefined) return Effect.void
-    // a turn whose end is recorded only finishes its flush
-    if (turn.phase !== "flushing") turn.abort ??= cause
-    return stop(state, turn)
-  }))
+    return turn === undefined ? Effect.void : stop(state, turn, cause, turn.lifetime, "interrupted")
+  })
 
 /** @internal Closes the agent for good: nothing of it is alive, or is counted as a survivor, when this returns. */
 export const close = (state: State, cause: Session.AbortCause): Effect.Effect<void> =>
   Effect.uninterruptible(Effect.suspend(() => {
-    if (state.closed) return Effect.void
-    state.closed = true
-    dropWaiting(state, "disposed")
-    state.lifetime.end("closed")
     const { turn } = state
-    if (turn === undefined) {
-      state.progress.end()
-      return Effect.void
-    }
-    if (turn.phase !== "flushing") turn.abort ??= cause
-    return Effect.andThen(stop(state, turn), Effect.sync(() => state.progress.end()))
+    state.closed = true
+    dropWaiting(state, "disposed", cause)
+    if (turn === undefined) state.lifetime.end("closed")
+    return Effect.andThen(
+      turn === undefined ? Effect.void : stop(state, turn, cause, state.lifetime, "closed"),
+      Effect.sync(() => state.progress.end())
+    )
   }))
 
 /** @internal The outcome of a run that never had a turn. */

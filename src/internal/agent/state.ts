@@ -9,6 +9,7 @@ import type * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import type * as Fiber from "effect/Fiber"
 import type * as Schedule from "effect/Schedule"
+import type * as Semaphore from "effect/Semaphore"
 import type { Resolved } from "../../AgentTools.ts"
 import type { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
 import type * as Session from "../../Session.ts"
@@ -33,7 +34,7 @@ export interface Queued extends Waiting {
   readonly outcome: Deferred.Deferred<TurnOutcome> | undefined
 }
 
-/** @internal */
+/** @internal From `flushing` on it is settled how the turn ends, and that its end will be written. */
 export type Phase = "opening" | "open" | "concluded" | "flushing" | "ended"
 
 /** @internal The turn that runs. */
@@ -54,7 +55,12 @@ export interface Turn {
   streamed: string
   concluded: Concluded | undefined
   startedAt: number
+  /** Steering that is on its way into the log. */
+  admitting: ReadonlyArray<Waiting>
+  /** Gives the turn up when it does not end in time. */
+  watchdog: Fiber.Fiber<void> | undefined
   readonly results: Map<string, Prompt.ToolResultPart>
+  readonly begun: Set<string>
   readonly interrupted: Map<string, () => unknown>
   readonly lifetime: Lifetime
   readonly done: Deferred.Deferred<void>
@@ -83,6 +89,8 @@ export interface State extends Setup {
   readonly steering: Array<Waiting>
   readonly injected: Array<Waiting>
   readonly progress: Broadcast<Progress>
+  /** Held by whoever writes to the log. */
+  readonly writing: Semaphore.Semaphore
   turn: Turn | undefined
   closed: boolean
   /** Ends when the agent closes. */

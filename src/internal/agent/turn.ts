@@ -11,41 +11,17 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import { CurrentAgent } from "../../CurrentAgent.ts"
+import type { CurrentAgent } from "../../CurrentAgent.ts"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import type { UnknownVariable } from "../../SystemPrompt.ts"
 import { boundText } from "../session/bounded.ts"
 import { messageId } from "../session/ids.ts"
 import { type Answer, ask, causeOf } from "./ask.ts"
-import { dispatch, interruptedResult, notExecuted } from "./dispatch.ts"
-import { type OutputPart, SteerRejected, type TurnOutcome } from "./model.ts"
-import type { State, Turn, Waiting } from "./state.ts"
-
-type Draft = Session.KnownEvent extends infer E ? E extends unknown ? Omit<E, "seq" | "at"> : never : never
-
-/** @internal Appends events to the log and folds them; a fenced turn can no longer. */
-export const commit = (
-  state: State,
-  turn: Turn | undefined,
-  drafts: ReadonlyArray<Draft>
-): Effect.Effect<void, AppendError> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => {
-    if (turn?.fenced === true) return Effect.interrupt
-    const { transcript } = state
-    // sound: a draft is an event without exactly these two fields
-    const events = drafts.map((draft, i) => ({ ...draft, seq: transcript.next + i, at }) as Session.KnownEvent)
-    return Effect.map(state.log.append(events), () => {
-      for (const event of events) Session.advance(transcript, event)
-    })
-  })
-
-const appended = (waiting: Waiting): Draft => ({
-  _tag: "MessageAppended",
-  message: waiting.message,
-  source: waiting.source,
-  messageId: waiting.messageId
-})
+import { dispatch, notExecuted } from "./dispatch.ts"
+import type { OutputPart, TurnOutcome } from "./model.ts"
+import { appended, commit, type Draft, flushed, said, writeEnd } from "./record.ts"
+import type { State, Turn } from "./state.ts"
 
 const failed = (reason: string, diagnostic: string, retryable = false): Session.TurnCause => ({
   _tag: "Failed",
@@ -56,55 +32,37 @@ const failed = (reason: string, diagnostic: string, retryable = false): Session.
 
 // what was sent into the turn joins it between two steps, durably before it is acknowledged (S88)
 const admit = Effect.fnUntraced(function*(state: State, turn: Turn) {
-  if (state.injected.length > 0) {
-    const injected = state.injected.splice(0)
-    yield* commit(state, turn, injected.map(appended))
-  }
+  if (state.injected.length > 0) yield* commit(state, turn, () => state.injected.splice(0).map(appended))
   if (state.steering.length > 0) {
-    const steering = state.steering.splice(0)
-    yield* Effect.uninterruptible(
-      Effect.andThen(
-        commit(
-          state,
-          turn,
-          steering.map((one): Draft => ({
-            _tag: "SteeringAdmitted",
-            message: one.message,
-            source: one.source,
-            messageId: one.messageId
-          }))
-        ),
-        state.log.flush
-      ).pipe(
-        Effect.onExit((exit) =>
-          Effect.sync(() => {
-            for (const { receipt } of steering) {
-              if (receipt !== undefined) {
-                Deferred.doneUnsafe(
-                  receipt,
-                  Exit.isSuccess(exit) ? Exit.void : Exit.fail(new SteerRejected({ reason: "cancelled" }))
-                )
-              }
-            }
-          })
-        )
-      )
-    )
+    yield* Effect.uninterruptible(Effect.suspend(() => {
+      const steering = turn.admitting = state.steering.splice(0)
+      const admitted = () =>
+        steering.map(({ message, messageId, source }): Draft => ({
+          _tag: "SteeringAdmitted",
+          message,
+          source,
+          messageId
+        }))
+      return Effect.map(Effect.andThen(commit(state, turn, admitted), state.log.flush), () => {
+        turn.admitting = []
+        for (const { receipt } of steering) if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.void)
+      })
+    }))
   }
 })
 
-const ended = (reason: Answer["reason"], hasCalls: boolean): Session.TurnCause | undefined => {
+const ended = ({ calls, error, reason }: Answer): Session.TurnCause | undefined => {
   switch (reason) {
     case "length":
       return { _tag: "MaxTokens" }
     case "content-filter":
       return { _tag: "Refusal" }
     case "error":
-      return failed("ModelError", "the model ended its answer with an error", true)
+      return failed("ModelError", `the model ended its answer with an error${error === "" ? "" : `: ${error}`}`, true)
     case "pause":
       return undefined
     default:
-      return hasCalls ? undefined : { _tag: "Completed" }
+      return calls.length > 0 ? undefined : { _tag: "Completed" }
   }
 }
 
@@ -131,7 +89,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       turn.cause = { _tag: "MaxSteps" }
       return
     }
-    yield* admit(state, turn)
+    if (state.injected.length > 0 || state.steering.length > 0) yield* admit(state, turn)
     const resolved = state.tools()
     const system = yield* state.systemPrompt.assemble({
       sections: state.sections,
@@ -166,19 +124,16 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       turn.output = answerParts(answer)
     }
     if (answer.message !== undefined) {
-      yield* commit(state, turn, [{ _tag: "MessageAppended", message: answer.message }])
+      const { message } = answer
+      yield* commit(state, turn, () => [said(message)])
     }
     if (progress.observed) progress.publish({ _tag: "StepEnded", usage: turn.usage })
-    const cause = ended(answer.reason, answer.calls.length > 0)
+    const cause = ended(answer)
     if (answer.calls.length > 0) {
       if (cause !== undefined) {
         // a response that was cut off may hold half a call: none of it runs
-        yield* commit(state, turn, [{
-          _tag: "MessageAppended",
-          message: Prompt.makeMessage("tool", {
-            content: answer.calls.map((call) => notExecuted(call, `the response ended with "${answer.reason}"`))
-          })
-        }])
+        const denied = answer.calls.map((call) => notExecuted(call, `the response ended with "${answer.reason}"`))
+        yield* commit(state, turn, () => [said(Prompt.makeMessage("tool", { content: denied }))])
         turn.cause = cause
         return
       }
@@ -190,7 +145,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
         observed: progress.observed,
         publish,
         results: turn.results,
-        interrupted: turn.interrupted
+        begun: turn.begun
       })
       // from here to the log nothing may come between: a result that is logged is a result that counts
       yield* Effect.uninterruptible(Effect.suspend(() => {
@@ -199,12 +154,10 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
           turn.captured = concluded.tool === state.output
         }
         return Effect.map(
-          commit(state, turn, [{
-            _tag: "MessageAppended",
-            message: Prompt.makeMessage("tool", { content: [...parts] })
-          }]),
+          commit(state, turn, () => [said(Prompt.makeMessage("tool", { content: [...parts] }))]),
           () => {
             turn.results.clear()
+            turn.begun.clear()
             turn.interrupted.clear()
             turn.concluded = concluded
           }
@@ -230,12 +183,9 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       }
       forced = true
       force = true
-      yield* commit(state, turn, [{
-        _tag: "MessageAppended",
-        message: reminder(state.output),
-        source: { kind: "notice" },
-        messageId: yield* messageId
-      }])
+      const message = reminder(state.output)
+      const id = yield* messageId
+      yield* commit(state, turn, () => [{ ...said(message), source: { kind: "notice" }, messageId: id }])
       continue
     }
     turn.cause = cause
@@ -266,50 +216,6 @@ const causeOfExit = (
   return Effect.succeed(error._tag === "AiError" ? causeOf(error) : failed(error._tag, error.message))
 }
 
-const rejection = (turn: Turn): SteerRejected["reason"] =>
-  turn.concluded !== undefined
-    ? turn.captured ? "captured" : "concluded"
-    : turn.abort !== undefined
-    ? "cancelled"
-    : "settled"
-
-/** @internal Why a message cannot be steered into a turn that runs, if so. */
-export const steerable = (turn: Turn): SteerRejected["reason"] | undefined =>
-  turn.phase === "concluded" || turn.abort !== undefined
-    ? turn.phase === "concluded" ? turn.captured ? "captured" : "concluded" : "cancelled"
-    : undefined
-
-/** @internal Writes the end of a turn that has begun: every call answered, then why it ended. */
-export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn, cause: Session.TurnCause) {
-  const { transcript } = state
-  const now = yield* Clock.currentTimeMillis
-  turn.cause = cause
-  turn.usage = { ...turn.usage, elapsed: now - turn.startedAt }
-  for (const { receipt } of state.steering.splice(0)) {
-    if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: rejection(turn) })))
-  }
-  const drafts: Array<Draft> = []
-  if (transcript.pending.size > 0) {
-    drafts.push({
-      _tag: "MessageAppended",
-      message: Prompt.makeMessage("tool", {
-        content: Array.from(transcript.pending, ([id, name]) =>
-          turn.results.get(id) ?? interruptedResult(
-            id,
-            name,
-            turn.interrupted.get(id)?.() ??
-              { type: "execution-interrupted", reason: "the turn was interrupted: the outcome is unknown" }
-          ))
-      })
-    })
-  }
-  if (transcript.openTurn !== undefined) {
-    drafts.push({ _tag: "TurnEnded", turn: transcript.openTurn, cause, usage: turn.usage })
-  }
-  yield* Effect.catch(commit(state, undefined, drafts), (error) =>
-    Effect.logWarning(`the end of a turn of session ${state.header.id} could not be written`, error))
-})
-
 /** @internal */
 export const outcomeOf = (
   turn: Pick<Turn, "number" | "cause" | "text" | "output" | "streamed" | "usage" | "concluded">
@@ -324,40 +230,52 @@ export const outcomeOf = (
   concluded: Option.fromNullishOr(turn.concluded)
 })
 
-/**
- * @internal The whole turn. Never fails; runs to its end in the log also when it is interrupted. `finish` is called
- * last, unless the turn was given up meanwhile.
- */
-export const runTurn = (state: State, turn: Turn, finish: Effect.Effect<void>): Effect.Effect<void> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function*() {
-      // the sender goes on first: whoever starts an agent learns so before the agent acts
-      yield* Effect.yieldNow
-      turn.startedAt = yield* Clock.currentTimeMillis
-      if (turn.abort !== undefined) {
-        // cancelled before it began: nothing of it is in the log (S78)
-        turn.cause = { _tag: "Aborted", cause: turn.abort }
-      } else {
-        const identity: CurrentAgent["Service"] = { ...state.identity, lifetime: turn.lifetime }
-        turn.number = state.transcript.turns
-        const exit = yield* Effect.exit(
-          Effect.andThen(
-            commit(state, turn, [{ _tag: "TurnStarted", turn: state.transcript.turns }, appended(turn.queued)]),
-            () => {
-              turn.phase = "open"
-              const { receipt } = turn.queued
-              if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.void)
-              return restore(Effect.provideService(steps(state, turn, identity), CurrentAgent, identity))
-            }
-          )
-        )
-        if (turn.fenced) return
-        yield* writeEnd(state, turn, yield* causeOfExit(turn, exit))
-        turn.phase = "flushing"
-        yield* Effect.catch(state.log.flush, (error) =>
-          Effect.logWarning(`session ${state.header.id} could not be flushed at the end of a turn`, error))
-        if (turn.fenced) return
-      }
-      yield* finish
-    })
+// a message that was steered into the turn before is acknowledged when it opens this one, and is as safe then (S91)
+const begin = (state: State, turn: Turn): Effect.Effect<void, AppendError> => {
+  const { receipt } = turn.queued
+  const started = Effect.onExit(
+    commit(state, turn, () => {
+      turn.number = state.transcript.turns
+      return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
+    }),
+    (exit) =>
+      Effect.sync(() => {
+        if (Exit.isFailure(exit)) turn.number = undefined
+        else if (turn.phase === "opening") turn.phase = "open"
+      })
   )
+  return receipt === undefined ? started : Effect.map(
+    Effect.andThen(started, state.log.flush),
+    () => void Deferred.doneUnsafe(receipt, Exit.void)
+  )
+}
+
+/**
+ * @internal The whole turn, to be run without interruption in a context that holds `identity`: only what the agent
+ * does between the turn's first and last record can be interrupted. Never fails. `finish` is called last, unless the
+ * turn was given up meanwhile.
+ */
+export const runTurn = Effect.fnUntraced(function*(
+  state: State,
+  turn: Turn,
+  identity: CurrentAgent["Service"],
+  finish: Effect.Effect<void>
+) {
+  turn.startedAt = yield* Clock.currentTimeMillis
+  if (turn.abort === undefined) {
+    const exit = yield* Effect.exit(
+      Effect.andThen(begin(state, turn), () => Effect.interruptible(steps(state, turn, identity)))
+    )
+    if (turn.fenced) return
+    turn.cause = yield* causeOfExit(turn, exit)
+  } else {
+    // cancelled before it began: nothing of it is in the log (S78)
+    turn.cause = { _tag: "Aborted", cause: turn.abort }
+  }
+  turn.phase = "flushing"
+  yield* writeEnd(state, turn)
+  if (turn.fenced) return
+  if (turn.number !== undefined) yield* flushed(state)
+  if (turn.fenced) return
+  yield* finish
+})

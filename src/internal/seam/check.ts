@@ -7,8 +7,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import { CurrentAgent, type Limits, narrow } from "../../CurrentAgent.ts"
+import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentAgent.ts"
 import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "../../OutputSchema.ts"
+import type { AbortCause } from "../../Session.ts"
 import {
   Cancelled,
   DepthExceeded,
@@ -55,25 +56,48 @@ export const gates = [
 
 const isNatural = (n: unknown): n is number => Number.isSafeInteger(n) && !Object.is(n, -0) && (n as number) >= 0
 
-const limitNames = ["maxDepth", "maxChildren", "maxWait", "maxRunning"] as const
+interface Issue {
+  readonly field: string
+  readonly issue: string
+}
+
+const limitNames = new Set(Object.keys(defaultLimits))
+
+/** @internal What is malformed in limits to narrow to. */
+export const limitsIssue = (limits: unknown): Issue | undefined => {
+  if (typeof limits !== "object" || limits === null) return { field: "limits", issue: "a record of limits is needed" }
+  for (const [name, value] of Object.entries(limits)) {
+    if (!limitNames.has(name)) return { field: `limits.${name}`, issue: "there is no such limit" }
+    if (value !== undefined && !isNatural(value)) {
+      return { field: `limits.${name}`, issue: `a natural number is needed, not ${String(value)}` }
+    }
+  }
+  return undefined
+}
 
 const isParts = (prompt: unknown): prompt is ReadonlyArray<{ readonly type: string; readonly text?: unknown }> =>
   Array.isArray(prompt) && prompt.every((part) => typeof part === "object" && part !== null && "type" in part)
 
+const noPrompt = "an empty prompt; say what the child is to do"
+
 // the type allows nothing else; a program without types, or a model's arguments, may still try
 const promptIssue = (prompt: unknown): string | undefined => {
-  if (typeof prompt === "string") return prompt.trim() === "" ? "an empty prompt; say what the child is to do" : undefined
+  if (typeof prompt === "string") return prompt.trim() === "" ? noPrompt : undefined
   if (!isParts(prompt)) return "a text, or a list of text and file parts, is needed"
-  if (prompt.some((part) => part.type !== "text" && part.type !== "file")) return "only text and file parts are allowed"
-  return prompt.some((part) => part.type === "file" || (typeof part.text === "string" && part.text.trim() !== ""))
-    ? undefined
-    : "an empty prompt; say what the child is to do"
+  let empty = true
+  for (const { text, type } of prompt) {
+    if (type !== "text" && type !== "file") return "only text and file parts are allowed"
+    if (type === "text" && typeof text !== "string") return "a text part needs a text"
+    if (type === "file" || (text as string).trim() !== "") empty = false
+  }
+  return empty ? noPrompt : undefined
 }
 
+const isNames = (list: unknown): boolean =>
+  list === undefined || (Array.isArray(list) && list.every((name) => typeof name === "string"))
+
 /** @internal What is malformed in a request, by itself. */
-export const fieldIssue = (
-  request: AnyRequest
-): { readonly field: string; readonly issue: string } | undefined => {
+export const fieldIssue = (request: AnyRequest): Issue | undefined => {
   const { limits, maxDepth, maxTokens, model, prompt, toolFilter } = request
   if (maxDepth !== undefined && !isNatural(maxDepth)) {
     return { field: "maxDepth", issue: `a natural number up to 2^53 - 1 is needed, not ${String(maxDepth)}` }
@@ -84,25 +108,24 @@ export const fieldIssue = (
     return { field: "maxTokens", issue: `a positive integer is needed, not ${String(maxTokens)}` }
   }
   if (model === "") return { field: "model", issue: "an empty name; leave it out to use the parent's model" }
-  if (toolFilter !== undefined && toolFilter.allow === undefined && toolFilter.deny === undefined) {
-    return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
-  }
-  if (limits !== undefined) {
-    for (const name of limitNames) {
-      const value = limits[name]
-      if (value !== undefined && !isNatural(value)) {
-        return { field: `limits.${name}`, issue: `a natural number is needed, not ${String(value)}` }
-      }
+  if (toolFilter !== undefined) {
+    const { allow, deny } = toolFilter ?? {}
+    if ((allow === undefined && deny === undefined) || !isNames(allow) || !isNames(deny)) {
+      return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
     }
   }
-  return undefined
+  return limits === undefined ? undefined : limitsIssue(limits)
 }
 
-/** @internal How somebody's end cancels what they are about to start. */
-export const cancelledBy = (provider: string, parent: CurrentAgent["Service"]): Cancelled | StartFailed =>
+/** @internal How a start that was cancelled fails. */
+export const cancelledBy = (
+  provider: string,
+  parent: CurrentAgent["Service"],
+  cause: AbortCause = "parent"
+): Cancelled | StartFailed =>
   parent.lifetime.ended === "closed"
     ? new StartFailed({ provider, reason: "ParentClosed", diagnostic: "the agent that delegates is closed" })
-    : new Cancelled({ cause: "parent" })
+    : new Cancelled({ cause })
 
 /** @internal */
 export const check = (
@@ -119,7 +142,9 @@ export const check = (
     const issue = fieldIssue(request)
     if (issue !== undefined) return Effect.fail(new InvalidRequest(issue))
     const timeout = request.timeout === undefined ? Option.none() : Duration.fromInput(request.timeout)
-    if (request.timeout !== undefined && (Option.isNone(timeout) || !Duration.isGreaterThan(timeout.value, Duration.zero))) {
+    if (
+      request.timeout !== undefined && (Option.isNone(timeout) || !Duration.isGreaterThan(timeout.value, Duration.zero))
+    ) {
       return Effect.fail(new InvalidRequest({ field: "timeout", issue: "a positive duration is needed" }))
     }
     const rest = (output: Option.Option<ResolvedOutput>): Effect.Effect<Checked, CheckError> => {
@@ -128,12 +153,15 @@ export const check = (
       if (parent.lifetime.ended !== undefined) return Effect.fail(cancelledBy(provider.name, parent))
       const depth = parent.depth + 1
       if (!isNatural(depth)) {
-        return Effect.fail(new InvalidRequest({ field: "depth", issue: `${parent.depth} is no depth to delegate from` }))
+        return Effect.fail(
+          new InvalidRequest({ field: "depth", issue: `${parent.depth} is no depth to delegate from` })
+        )
       }
       if (request.maxDepth !== undefined && depth > request.maxDepth) {
         return Effect.fail(new DepthExceeded({ attempted: depth, max: request.maxDepth }))
       }
-      if (depth > parent.limits.maxDepth) {
+      // a limit that is no number admits nobody
+      if (!(depth <= parent.limits.maxDepth)) {
         return Effect.fail(new LimitExceeded({ limit: "maxDepth", value: depth, max: parent.limits.maxDepth }))
       }
       if (provider.capabilities.toolFilter === false) {

@@ -144,7 +144,9 @@ export class UnsupportedCapability
   })
 {
   override get message(): string {
-    const agent = this.agent === undefined ? "" : ` (${this.agent}${this.version === undefined ? "" : ` ${this.version}`})`
+    const agent = this.agent === undefined
+      ? ""
+      : ` (${this.agent}${this.version === undefined ? "" : ` ${this.version}`})`
     return `provider ${JSON.stringify(this.provider)}${agent} does not support ${this.capability}`
   }
 }

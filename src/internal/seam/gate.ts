@@ -9,142 +9,174 @@ import * as Effect from "effect/Effect"
 import type { Limits } from "../../CurrentAgent.ts"
 import { LimitExceeded } from "./errors.ts"
 
+/** The children of one parent. */
+interface Lane {
+  readonly parent: string
+  running: number
+  readonly waiters: Array<Waiter>
+}
+
 interface Waiter {
   readonly max: number
   readonly admit: () => void
 }
 
-interface Lane {
+/** All children below one root. */
+interface Tree {
+  readonly root: string
   running: number
-  readonly waiters: Array<Waiter>
+}
+
+/** A child that runs; runs of remote children may share an id. */
+interface Member {
+  readonly tree: Tree
+  runs: number
 }
 
 /** @internal */
 export class Gate {
-  readonly #lanes = new Map<string, Lane>()
-  readonly #trees = new Map<string, number>()
-  /** The tree that a running child belongs to. */
-  readonly #treeOf = new Map<string, string>()
+  /** @internal */
+  readonly lanes = new Map<string, Lane>()
+  /** @internal */
+  readonly trees = new Map<string, Tree>()
+  /** @internal */
+  readonly members = new Map<string, Member>()
 
-  /**
-   * Takes a place for a child of `parent`, waiting for one where the parent has too many running. Fails when the wait
-   * was too long or the tree is full. Interruption while it waits takes nothing.
-   */
-  enter(parent: string, limits: Limits): Effect.Effect<void, LimitExceeded> {
-    return Effect.suspend(() => {
-      const lane = this.#lane(parent)
-      if (lane.waiters.length === 0 && lane.running < limits.maxChildren) {
-        const refused = this.#take(parent, lane, limits)
-        if (refused === undefined) return Effect.void
-        this.#advance(parent, lane)
-        return Effect.fail(refused)
-      }
-      if (limits.maxChildren <= 0 || limits.maxWait <= 0) {
-        return Effect.fail(
-          new LimitExceeded({ limit: "maxChildren", value: lane.running + 1, max: limits.maxChildren })
-        )
-      }
-      return Effect.flatMap(
-        Clock.currentTimeMillis,
-        (since) =>
-          Effect.timeoutOrElse(this.#wait(parent, lane, limits), {
-            duration: limits.maxWait,
-            orElse: () =>
-              Effect.flatMap(
-                Clock.currentTimeMillis,
-                (now) => Effect.fail(new LimitExceeded({ limit: "maxWait", value: now - since, max: limits.maxWait }))
-              )
-          })
-      )
-    })
+  /** A place for a child of `parent`. Nothing is counted before it is entered. */
+  place(parent: string, limits: Limits): Place {
+    return new Place(this, parent, limits)
   }
 
-  /** Gives a place back. */
-  leave(parent: string): void {
-    const tree = this.#treeOf.get(parent) ?? parent
-    const running = (this.#trees.get(tree) ?? 1) - 1
-    if (running === 0) this.#trees.delete(tree)
-    else this.#trees.set(tree, running)
-    const lane = this.#lanes.get(parent)
-    if (lane === undefined) return
-    lane.running--
-    this.#advance(parent, lane)
-  }
-
-  /** Says that a child of `parent` has this id, so that its own children count to the same tree. */
-  joins(parent: string, child: string): void {
-    this.#treeOf.set(child, this.#treeOf.get(parent) ?? parent)
-  }
-
-  /** Forgets a child that is gone. */
-  parts(child: string): void {
-    this.#treeOf.delete(child)
-  }
-
-  /** How many places are taken; for tests and gauges. */
+  /** How many places are held; for tests and gauges. */
   get running(): number {
     let running = 0
-    for (const lane of this.#lanes.values()) running += lane.running
+    for (const tree of this.trees.values()) running += tree.running
     return running
   }
 
-  #lane(parent: string): Lane {
-    let lane = this.#lanes.get(parent)
-    if (lane === undefined) {
-      lane = { running: 0, waiters: [] }
-      this.#lanes.set(parent, lane)
+  /** How many starts wait; for tests and gauges. */
+  get waiting(): number {
+    let waiting = 0
+    for (const lane of this.lanes.values()) waiting += lane.waiters.length
+    return waiting
+  }
+}
+
+/**
+ * @internal A place for one child. Whoever asked for one leaves it, whatever became of the start: before it was entered,
+ * while it waits, while it is held, and again.
+ */
+export class Place {
+  readonly #gate: Gate
+  readonly #parent: string
+  readonly #limits: Limits
+  #waiter: Waiter | undefined
+  #lane: Lane | undefined
+  #tree: Tree | undefined
+  #child: string | undefined
+
+  constructor(gate: Gate, parent: string, limits: Limits) {
+    this.#gate = gate
+    this.#parent = parent
+    this.#limits = limits
+  }
+
+  /** Whether others come first. */
+  get waits(): boolean {
+    const lane = this.#gate.lanes.get(this.#parent)
+    if (lane === undefined) return !(this.#limits.maxChildren > 0)
+    return lane.waiters.length > 0 || !(lane.running < this.#limits.maxChildren)
+  }
+
+  /** Takes the place, waiting where the parent has too many running. Fails when that takes too long or the tree is full. */
+  get enter(): Effect.Effect<void, LimitExceeded> {
+    return Effect.suspend(() => {
+      if (!this.waits) return this.#take()
+      const { maxChildren, maxWait } = this.#limits
+      if (maxChildren > 0 && maxWait > 0) return this.#wait(maxWait)
+      const value = (this.#gate.lanes.get(this.#parent)?.running ?? 0) + 1
+      return Effect.fail(new LimitExceeded({ limit: "maxChildren", value, max: maxChildren }))
+    })
+  }
+
+  /** Says which child has the place, so that its own children count to the same tree. */
+  joins(child: string): void {
+    if (this.#tree === undefined) return
+    const { members } = this.#gate
+    const member = members.get(child) ?? { tree: this.#tree, runs: 0 }
+    member.runs++
+    members.set(child, member)
+    this.#child = child
+  }
+
+  /** Gives the place back, or the claim to it. */
+  leave(): void {
+    const { lanes, members, trees } = this.#gate
+    const lane = this.#lane
+    const tree = this.#tree
+    const member = this.#child === undefined ? undefined : members.get(this.#child)
+    if (member !== undefined && --member.runs === 0) members.delete(this.#child!)
+    if (tree !== undefined && --tree.running === 0) trees.delete(tree.root)
+    if (lane !== undefined) {
+      if (tree !== undefined) lane.running--
+      const index = this.#waiter === undefined ? -1 : lane.waiters.indexOf(this.#waiter)
+      if (index >= 0) lane.waiters.splice(index, 1)
     }
+    this.#waiter = undefined
+    this.#lane = undefined
+    this.#tree = undefined
+    this.#child = undefined
+    if (lane === undefined) return
+    // one that its tree refuses takes no place and leaves it to the next
+    while (lane.waiters.length > 0 && lane.running < lane.waiters[0].max) lane.waiters.shift()!.admit()
+    if (lane.running === 0 && lane.waiters.length === 0) lanes.delete(lane.parent)
+  }
+
+  #claim(): Lane {
+    const { lanes } = this.#gate
+    const lane = lanes.get(this.#parent) ?? { parent: this.#parent, running: 0, waiters: [] }
+    lanes.set(this.#parent, lane)
+    this.#lane = lane
     return lane
   }
 
-  /** Takes a place, unless the tree is full. */
-  #take(parent: string, lane: Lane, limits: Limits): LimitExceeded | undefined {
-    const tree = this.#treeOf.get(parent) ?? parent
-    const running = (this.#trees.get(tree) ?? 0) + 1
-    if (running > limits.maxRunning) {
-      return new LimitExceeded({ limit: "maxRunning", value: running, max: limits.maxRunning })
+  /** Takes the place unless the tree is full. */
+  #take(): Effect.Effect<void, LimitExceeded> {
+    const { members, trees } = this.#gate
+    const { maxRunning } = this.#limits
+    const root = this.#parent
+    const tree = members.get(root)?.tree ?? trees.get(root) ?? { root, running: 0 }
+    if (!(tree.running < maxRunning)) {
+      this.#lane = undefined
+      return Effect.fail(new LimitExceeded({ limit: "maxRunning", value: tree.running + 1, max: maxRunning }))
     }
-    this.#trees.set(tree, running)
-    lane.running++
-    return undefined
+    trees.set(tree.root, tree)
+    tree.running++
+    this.#tree = tree
+    this.#claim().running++
+    return Effect.void
   }
 
-  #advance(parent: string, lane: Lane): void {
-    // one that its tree refuses takes no place and leaves it to the next
-    while (lane.waiters.length > 0 && lane.running < lane.waiters[0].max) lane.waiters.shift()!.admit()
-    if (lane.running === 0 && lane.waiters.length === 0) this.#lanes.delete(parent)
-  }
-
-  #wait(parent: string, lane: Lane, limits: Limits): Effect.Effect<void, LimitExceeded> {
-    return Effect.suspend(() => {
-      let admitted = false
-      let claimed = false
-      return Effect.callback<void, LimitExceeded>((resume) => {
-        const waiter: Waiter = {
-          max: limits.maxChildren,
-          admit: () => {
-            const refused = this.#take(parent, lane, limits)
-            if (refused !== undefined) return resume(Effect.fail(refused))
-            admitted = true
-            resume(Effect.sync(() => {
-              claimed = true
-            }))
+  #wait(maxWait: number): Effect.Effect<void, LimitExceeded> {
+    return Effect.flatMap(Clock.currentTimeMillis, (since) =>
+      Effect.timeoutOrElse(
+        Effect.callback<void, LimitExceeded>((resume) => {
+          this.#waiter = {
+            max: this.#limits.maxChildren,
+            admit: () => {
+              this.#waiter = undefined
+              // the place is taken at once, by whoever leaves it; the start goes on from the top of the stack
+              resume(Effect.andThen(Effect.yieldNow, this.#take()))
+            }
           }
+          this.#claim().waiters.push(this.#waiter)
+        }),
+        {
+          duration: maxWait,
+          orElse: () =>
+            Effect.flatMap(Clock.currentTimeMillis, (now) =>
+              Effect.fail(new LimitExceeded({ limit: "maxWait", value: now - since, max: maxWait })))
         }
-        lane.waiters.push(waiter)
-        return Effect.sync(() => {
-          const index = lane.waiters.indexOf(waiter)
-          if (index >= 0) lane.waiters.splice(index, 1)
-          this.#advance(parent, lane)
-        })
-      }).pipe(
-        // admitted in the very moment it was given up
-        Effect.onExit((exit) =>
-          Effect.sync(() => {
-            if (exit._tag === "Failure" && admitted && !claimed) this.leave(parent)
-          })
-        )
-      )
-    })
+      ))
   }
 }

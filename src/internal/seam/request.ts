@@ -46,12 +46,15 @@ export interface Capabilities {
 }
 
 /**
- * Refuses a capability whose type was widened to `boolean`: nothing could be checked by it.
+ * Refuses a capability whose type was widened to `boolean`, by which nothing could be checked, and one that does not
+ * exist.
  *
  * @category utility types
  * @since 0.1.0
  */
-export type Literal<C extends Capabilities> = { readonly [K in keyof C]: boolean extends C[K] ? never : C[K] }
+export type Literal<C extends Capabilities> = {
+  readonly [K in keyof C]: K extends keyof Capabilities ? boolean extends C[K] ? never : C[K] : never
+}
 
 /**
  * The capabilities of a provider that is only known by name.

@@ -19,7 +19,7 @@ export const boundText = (text: string, bytes: number = maxDiagnosticBytes): str
   if (text.length * 3 <= bytes) return text
   const encoded = encoder.encode(text)
   if (encoded.length <= bytes) return text
-  let end = bytes - encoder.encode(marker).length
+  let end = Math.max(0, bytes - encoder.encode(marker).length)
   while (end > 0 && (encoded[end] & 0b1100_0000) === 0b1000_0000) end--
   return decoder.decode(encoded.subarray(0, end)) + marker
 }

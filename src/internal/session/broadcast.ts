@@ -1,8 +1,8 @@
 /**
  * Publishes values to any number of subscribers, none of which can slow the publisher or each other.
  *
- * Each subscriber has a buffer of its own; when it is full the oldest value is dropped and counted, and the subscriber
- * is told how many it missed before it gets the next one.
+ * Each subscriber has a buffer of its own; when it is full the oldest values are dropped and counted, and the subscriber
+ * is told how many it missed before it gets the next one. No subscriber runs inside `publish`.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -61,7 +61,7 @@ export class Broadcast<A> {
             buffer: [...options.initial?.() ?? []],
             dropped: 0,
             wake: undefined,
-            capacity: options.capacity,
+            capacity: options.capacity
           }
           this.subscribers.add(subscriber)
           return subscriber
@@ -88,7 +88,8 @@ export class Broadcast<A> {
         Effect.callback<void>((resume) => {
           subscriber.wake = () => {
             subscriber.wake = undefined
-            resume(Effect.void)
+            // the subscriber goes on from the top of the stack: what it does next cannot get between this value and others
+            resume(Effect.yieldNow)
           }
           return Effect.sync(() => {
             subscriber.wake = undefined

@@ -2,26 +2,48 @@
  * Makes identifiers that are short, safe as file names and never the same twice in practice.
  */
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import type { SessionId } from "../../Session.ts"
 
+interface Series {
+  /** 106 random bits, so that no two processes count from the same place. */
+  readonly prefix: string
+  count: number
+}
+
 const part = (n: number): string => Math.abs(n).toString(36)
 
-const randomId: Effect.Effect<string> = Effect.map(
-  Random.Random,
-  // two of them hold 106 random bits
-  (random) => part(random.nextIntUnsafe()) + part(random.nextIntUnsafe())
-)
+const allSeries = new WeakMap<object, Series>()
+
+const next = (random: typeof Random.Random.Service, letter: string): string => {
+  let series = allSeries.get(random)
+  if (series === undefined) {
+    series = { prefix: part(random.nextIntUnsafe()) + part(random.nextIntUnsafe()), count: 0 }
+    allSeries.set(random, series)
+  }
+  return `${letter}${series.prefix}-${(series.count++).toString(36)}`
+}
+
+/** @internal Where an id is made from inside a running fiber. */
+export type Randomness = Pick<Fiber.Fiber<unknown, unknown>, "getRef">
 
 /** @internal */
-export const sessionId: Effect.Effect<SessionId> = Effect.map(
-  randomId,
-  // sound: lower-case letters and digits only, of bounded length
-  (id) => ("s" + id) as SessionId
-)
+export const sessionIdUnsafe = (fiber: Randomness): SessionId =>
+  // sound: lower-case letters, digits and a dash, of bounded length
+  next(fiber.getRef(Random.Random), "s") as SessionId
 
 /** @internal */
-export const messageId: Effect.Effect<string> = Effect.map(randomId, (id) => "m" + id)
+export const messageIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(Random.Random), "m")
 
 /** @internal */
-export const runId: Effect.Effect<string> = Effect.map(randomId, (id) => "r" + id)
+export const runIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(Random.Random), "r")
+
+/** @internal */
+export const sessionId: Effect.Effect<SessionId> = Effect.withFiber((fiber) => Effect.succeed(sessionIdUnsafe(fiber)))
+
+/** @internal */
+export const messageId: Effect.Effect<string> = Effect.withFiber((fiber) => Effect.succeed(messageIdUnsafe(fiber)))
+
+/** @internal */
+export const runId: Effect.Effect<string> = Effect.withFiber((fiber) => Effect.succeed(runIdUnsafe(fiber)))

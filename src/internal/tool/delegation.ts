@@ -83,15 +83,16 @@ export const Failure = Schema.Struct({
  */
 export type Failure = typeof Failure.Type
 
+/** @internal What a child answered, as text: the JSON of the value that was asked for, or else what it said. */
+export const answerText = (answer: typeof Foreground.Type): string =>
+  answer.structured === undefined ? answer.text : JSON.stringify(answer.structured)
+
 /** @internal How a model sees an answer: as what the child said, not as our record of it. */
 export const toModelOutput = (result: Success): ReadonlyArray<Prompt.ToolModelOutputPart> => {
   if (result.kind === "progress") return []
-  const text = result.structured !== undefined
-    ? JSON.stringify(result.structured)
-    : result.text === ""
-    ? "(the agent finished without saying anything)"
-    : result.text
-  return [Prompt.makePart("text", { text }), ...result.files ?? []]
+  const text = answerText(result)
+  const said = text === "" ? "(the agent finished without saying anything)" : text
+  return [Prompt.makePart("text", { text: said }), ...result.files ?? []]
 }
 
 /** @internal One line of a child's work, where it is worth one. */

@@ -1,8 +1,8 @@
 /**
  * Runs one call of a delegate tool: starts the child, passes on what it does, and makes a result of whatever comes.
  */
-import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -12,8 +12,9 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { CallSite } from "../../AgentTools.ts"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
-import type { ReleaseFailed, Result, Run, RunFailed } from "../../Subagent.ts"
-import { type Failure, type Success, toWorking } from "./delegation.ts"
+import type { ReleaseFailed, Result, Run } from "../../Subagent.ts"
+import { boundText } from "../session/bounded.ts"
+import { answerText, type Failure, type Foreground, type Success, toWorking } from "./delegation.ts"
 
 /** @internal Anything that starting can fail with: all a model needs of it is its tag and its message. */
 export interface AnyError {
@@ -42,6 +43,8 @@ const headline = (result: Exclude<Result<unknown>, { readonly _tag: "Completed" 
   }
 }
 
+type Answer = typeof Foreground.Type
+
 const ids = (run: Run<unknown>) => ({ childId: run.id, runId: run.runId })
 
 const notCompleted = (
@@ -58,29 +61,39 @@ const notCompleted = (
 const failed = (run: Run<unknown> | undefined, error: AnyError): Failure => ({
   error: run === undefined ? "the agent could not be started" : "the agent broke",
   reason: error._tag,
-  diagnostic: error.message,
+  diagnostic: boundText(error.message),
   ...(run === undefined ? undefined : ids(run))
 })
 
-// what went wrong with the release comes on top of what came of the run: neither may hide the other (S259)
-const unreleased = (run: Run<unknown>, settled: Success | Failure, error: ReleaseFailed): Failure => {
-  const partial = "kind" in settled ? (settled.kind === "foreground" ? settled.text : "") : settled.partial ?? ""
-  return {
-    error: "kind" in settled ? "the agent finished but could not be released" : settled.error,
-    reason: error._tag,
-    diagnostic: "kind" in settled
-      ? error.message
-      : [settled.diagnostic, error.message].filter((one) => one !== undefined).join("; "),
-    ...(partial === "" ? undefined : { partial }),
-    ...ids(run)
-  }
+// a failure that comes on top of an answer: what the child said is kept
+const despite = (
+  run: Run<unknown>,
+  answer: Answer,
+  failure: Pick<Failure, "error" | "reason" | "diagnostic">
+): Failure => {
+  const partial = answerText(answer)
+  return { ...failure, ...(partial === "" ? undefined : { partial }), ...ids(run) }
 }
 
-const answer = Effect.fnUntraced(function*(
+// what went wrong with the release comes on top of what came of the run: neither may hide the other (S259)
+const unreleased = (run: Run<unknown>, settled: Answer | Failure, error: ReleaseFailed): Failure => {
+  if ("kind" in settled) {
+    return despite(run, settled, {
+      error: "the agent finished but could not be released",
+      reason: error._tag,
+      diagnostic: boundText(error.message)
+    })
+  }
+  // the error of a run that gave no result is part of the release's
+  const texts = error.run === undefined && settled.diagnostic !== undefined ? [settled.diagnostic] : []
+  return { ...settled, reason: error._tag, diagnostic: boundText([...texts, error.message].join("; ")) }
+}
+
+const outcomeOf = Effect.fnUntraced(function*(
   run: Run<unknown>,
-  exit: Exit.Exit<Result<unknown>, RunFailed>,
   encode: ((value: unknown) => Effect.Effect<Schema.Json, Schema.SchemaError>) | undefined
 ) {
+  const exit = yield* Effect.exit(run.result)
   if (Exit.isFailure(exit)) {
     const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
     return failed(run, error ?? { _tag: "RunFailed", message: "the run gave no result" })
@@ -88,7 +101,7 @@ const answer = Effect.fnUntraced(function*(
   const result = exit.value
   if (result._tag !== "Completed") return notCompleted(run, result)
   const files = result.output.filter((part) => part.type === "file")
-  const success: Success = {
+  const success: Answer = {
     kind: "foreground",
     runId: run.runId,
     childId: run.id,
@@ -97,8 +110,8 @@ const answer = Effect.fnUntraced(function*(
   }
   if (encode === undefined) return success
   return yield* Effect.match(encode(result.structured), {
-    onSuccess: (structured): Success | Failure => ({ ...success, structured }),
-    onFailure: (error): Success | Failure => failed(run, error)
+    onSuccess: (structured): Answer | Failure => ({ ...success, structured }),
+    onFailure: (error): Answer | Failure => failed(run, error)
   })
 })
 
@@ -116,19 +129,22 @@ export const handle = (
   Effect.scoped(Effect.gen(function*() {
     const site = yield* CallSite
     let started: Run<unknown> | undefined
-    let settled: Exit.Exit<Result<unknown>, RunFailed> | undefined
+    let settled: Answer | Failure | undefined
     // runs after the run's own finalizer, which cancels it and waits for its result
     yield* Effect.addFinalizer(() =>
-      started === undefined ? Effect.void : Effect.map(Effect.exit(started.result), (exit) => void (settled = exit))
+      started === undefined || settled !== undefined
+        ? Effect.void
+        : Effect.map(outcomeOf(started, encode), (outcome) => void (settled = outcome))
     )
     const run = yield* Effect.mapError(begin(params.prompt, params.description), (error) => failed(undefined, error))
     started = run
     if (context.toolCallId !== undefined) {
-      // an interrupted call still tells the log which child it was, and how that ended
-      site.onInterrupted(context.toolCallId, () =>
-        settled !== undefined && Exit.isSuccess(settled) && settled.value._tag !== "Completed"
-          ? notCompleted(run, settled.value)
-          : { error: "the delegation was interrupted", reason: "Aborted", ...ids(run) })
+      // an interrupted call still tells the log which child it was, and what came of it
+      site.onInterrupted(context.toolCallId, () => {
+        const interrupted = { error: "the delegation was interrupted", reason: "Aborted" }
+        if (settled === undefined) return { ...interrupted, ...ids(run) }
+        return "kind" in settled ? despite(run, settled, interrupted) : settled
+      })
     }
     if (site.progressWanted) {
       yield* Effect.forkScoped(
@@ -139,8 +155,8 @@ export const handle = (
         { startImmediately: true }
       )
     }
-    const exit = yield* Effect.exit(run.result)
-    const outcome = yield* answer(run, exit, encode)
+    const outcome = yield* outcomeOf(run, encode)
+    settled = outcome
     const release = yield* Effect.exit(run.released)
     if (Exit.isFailure(release)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(release.cause))

@@ -39,7 +39,6 @@ export class NotText {
 }
 
 const newline = 10
-const chunkSize = 64 * 1024
 const firstLineMax = 4096
 
 const concat = (parts: ReadonlyArray<Uint8Array>, length: number): Uint8Array => {
@@ -98,13 +97,14 @@ export const makeCutter = (): (chunk: Uint8Array) => Result.Result<Lines | undef
 }
 
 /**
- * Pulls the whole lines among the first `limit` bytes of a file.
+ * Pulls the whole lines among the first `limit` bytes of a file, `chunkSize` bytes at a time.
  *
  * @internal
  */
 export const pullLines = (
   file: FileSystem.File,
-  limit: number
+  limit: number,
+  chunkSize: number
 ): Pull.Pull<Lines, PlatformError.PlatformError | NotText> => {
   const cut = makeCutter()
   const buffer = new Uint8Array(chunkSize)

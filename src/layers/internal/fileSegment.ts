@@ -158,20 +158,24 @@ export const resolve = Effect.fnUntraced(function*(
 // events
 // -----------------------------------------------------------------------------
 
+/** Bytes that are read at a time where each becomes events, and where none does. */
+const readSize = 64 * 1024
+const scanSize = 256 * 1024
+
 /** What an open file of a segment still has to give, and how far it goes. */
 interface Opened {
   readonly lines: Pull.Pull<Lines.Lines, PlatformError.PlatformError | Lines.NotText>
   readonly size: number
 }
 
-const open = Effect.fnUntraced(function*(place: Place, piece: Piece) {
+const open = Effect.fnUntraced(function*(place: Place, piece: Piece, chunkSize: number) {
   const file = yield* place.fs.open(piece.path, { flag: "r" })
   const size = Number((yield* file.stat).size)
   const limit = piece.end?.bytes ?? size
   if (size < limit) {
     return yield* corrupt(place, piece.path, `${size} bytes long where its successor counts ${limit}`)
   }
-  const opened: Opened = { lines: Lines.pullLines(file, limit), size: limit }
+  const opened: Opened = { lines: Lines.pullLines(file, limit, chunkSize), size: limit }
   return opened
 })
 
@@ -185,8 +189,8 @@ const toError = (place: Place, piece: Piece) => (error: ReadFailure): Corrupt | 
     : storeFailed(place.operation, piece.path)(error)
 
 /**
- * Walks through the whole lines of a segment. `event` judges the text of one event; it returns what is wrong with it,
- * or `undefined`.
+ * Walks through the whole lines of a segment. `event` judges the text of one event; it returns what is wrong with it, or
+ * `undefined`, and throws when it is no JSON.
  */
 const makeWalker = (
   place: Place,
@@ -201,33 +205,37 @@ const makeWalker = (
   return {
     seq: () => seq,
     bytes: () => bytes,
+    isEnded: () => ended,
     walk: (lines: Lines.Lines): Corrupt | undefined => {
-      for (let i = 0; i < lines.texts.length && !ended; i++) {
-        const text = lines.texts[i]
-        const offset = lines.offsets[i]
-        const after = i + 1 < lines.texts.length ? lines.offsets[i + 1] : lines.end
-        // the first line is the claim, which is known already
-        if (lines.first + i > 1) {
-          const together = togetherBytes(text)
-          if (together === undefined) {
-            const issue = seq < from ? undefined : event(text, seq)
-            if (issue !== undefined) return corrupt(place, at(piece.path, lines.first + i, offset), issue)
-            seq++
-          } else if (after + together > size) {
-            ended = true
-            return undefined
+      let i = 0
+      // around all of them: one for each costs as much as parsing a short one
+      const walked = Result.try(() => {
+        for (; i < lines.texts.length; i++) {
+          const text = lines.texts[i]
+          const after = i + 1 < lines.texts.length ? lines.offsets[i + 1] : lines.end
+          // the first line is the claim, which is known already
+          if (lines.first + i > 1) {
+            const together = togetherBytes(text)
+            if (together === undefined) {
+              const issue = seq < from ? undefined : event(text, seq)
+              if (issue !== undefined) return issue
+              seq++
+            } else if (after + together > size) {
+              ended = true
+              return undefined
+            }
           }
+          bytes = after
         }
-        bytes = after
-      }
-      return undefined
-    },
-    isEnded: () => ended
+        return undefined
+      })
+      const issue = Result.isFailure(walked) ? `not JSON: ${String(walked.failure)}` : walked.success
+      return issue === undefined
+        ? undefined
+        : corrupt(place, at(piece.path, lines.first + i, lines.offsets[i]), issue)
+    }
   }
 }
-
-const parse = (text: string): Result.Result<unknown, string> =>
-  Result.mapError(Result.try((): unknown => JSON.parse(text)), (cause) => `not JSON: ${String(cause)}`)
 
 const misplaced = (found: unknown, due: number): string => `seq ${String(found)} where ${due} was due`
 
@@ -250,12 +258,12 @@ export const read = (
   from: number
 ): Stream.Stream<Session.Event, Corrupt | StoreFailed> =>
   piece.end !== undefined && piece.end.events <= from ? Stream.empty : Stream.unwrap(Effect.map(
-    open(place, piece),
+    open(place, piece, readSize),
     ({ lines, size }) => {
       let events: Array<Session.Event> = []
       let damage: Corrupt | undefined
       const walker = makeWalker(place, piece, size, from, (text, seq) => {
-        const event = Result.flatMap(parse(text), Session.decodeEvent)
+        const event = Session.decodeEvent(JSON.parse(text))
         if (Result.isFailure(event)) return event.failure
         if (event.success.seq !== seq) return misplaced(event.success.seq, seq)
         events.push(event.success)
@@ -284,8 +292,26 @@ export const read = (
       : Stream.fail(toError(place, piece)(error))
   ))
 
+const eventStart = "{\"_tag\":\""
+
 /**
- * Goes through a whole segment without building its events: where its valid part ends, and the size of the file.
+ * Judges an event by its place alone. One that starts as this module writes events needs no parsing for that.
+ */
+const judgePlace = (text: string, seq: number): string | undefined => {
+  if (text.startsWith(eventStart)) {
+    const end = text.indexOf("\"", eventStart.length)
+    if (text.startsWith(`,"seq":${seq},"at":`, end + 1) && text.endsWith("}")) return undefined
+  }
+  const event: unknown = JSON.parse(text)
+  if (typeof event !== "object" || event === null || !("_tag" in event) || typeof event._tag !== "string") {
+    return "not an event"
+  }
+  const found = "seq" in event ? event.seq : undefined
+  return found === seq ? undefined : misplaced(found, seq)
+}
+
+/**
+ * Goes through a whole segment without looking into its events: where its valid part ends, and the size of the file.
  *
  * @internal
  */
@@ -294,17 +320,8 @@ export const scan = (
   piece: Piece
 ): Effect.Effect<{ readonly end: End; readonly size: number }, Corrupt | StoreFailed> =>
   Effect.scoped(Effect.gen(function*() {
-    const { lines, size } = yield* open(place, piece)
-    const walker = makeWalker(place, piece, size, 0, (text, seq) => {
-      const json = parse(text)
-      if (Result.isFailure(json)) return json.failure
-      const event = json.success
-      if (typeof event !== "object" || event === null || !("_tag" in event) || typeof event._tag !== "string") {
-        return "not an event"
-      }
-      const found = "seq" in event ? event.seq : undefined
-      return found === seq ? undefined : misplaced(found, seq)
-    })
+    const { lines, size } = yield* open(place, piece, scanSize)
+    const walker = makeWalker(place, piece, size, 0, judgePlace)
     let more = true
     while (more && !walker.isEnded()) {
       const found: Lines.Lines | undefined = yield* Effect.catchIf(lines, Cause.isDone, () => Effect.succeed(undefined))

@@ -31,37 +31,42 @@ const lean = Effect.gen(function*() {
 })
   return agent
 })
-const N = 1000
-const bench = (name: string, eff: Effect.Effect<any, any, any>) => Effect.gen(function*() {
-  const c = process.cpuUsage()
-  for (let i = 0; i < N; i++) yield* eff
-  const d = process.cpuUsage(c)
-  console.log(name.padEnd(12), ((d.user + d.system) / N).toFixed(0), "us cpu per round")
-})
+
+import * as Spawn from "../src/providers/Spawn.ts"
+import * as Subagent from "../src/Subagent.ts"
+import * as SubagentTool from "../src/SubagentTool.ts"
+const mode = process.argv[2] ?? "both"; const N = Number(process.argv[3] ?? 1000)
+const decide2 = (o: any) => { const m = o.prompt.content[o.prompt.content.length - 1]; const last = m.content[m.content.length - 1]; return m.role === "user" && last.text === "parent" ? (() => { const p: any[] = callParts("delegate"); p[0].params = { prompt: "child", description: "d", input: "x" }; return p })() : textParts("done") }
+const Fake2 = Layer.effect(LanguageModel.LanguageModel, LanguageModel.make({ generateText: (o) => Effect.die("x"), streamText: (o) => Stream.suspend(() => Stream.fromArray(decide2(o) as any)) }))
 let leanAgent: any
+const handlersLean = Kit.toLayer({ delegate: () => Effect.suspend(() => leanAgent("child")).pipe(Effect.orDie) as any, work: () => Effect.succeed("w") })
+const Delegate = SubagentTool.make("delegate", Spawn.Spawn)
+const Work = Tool.make("work", S)
+const KitO = Toolkit.make(Delegate, Work)
+const base = Layer.mergeAll(Fake2, SessionStore.layerMemory, SystemPrompt.layer, AgentTools.layerRegistry)
+const subs = Spawn.layer.pipe(Layer.provideMerge(Subagent.layer()), Layer.provideMerge(Agent.layer()), Layer.provideMerge(AgentModels.layer()), Layer.provideMerge(base))
+const oursL = AgentTools.layer(KitO).pipe(Layer.provide(Layer.mergeAll(SubagentTool.layer(Delegate), Toolkit.make(Work).toLayer({ work: () => Effect.succeed("w") }))), Layer.provideMerge(subs))
 const ours: Effect.Effect<any, any, any> = Effect.scoped(Effect.gen(function*() {
   const agents = yield* Agent.Agents
   const a = yield* agents.create({ cwd: "/" })
   return yield* a.prompt("parent")
 }))
-const child: Effect.Effect<any, any, any> = Effect.scoped(Effect.gen(function*() {
-  const agents = yield* Agent.Agents
-  const a = yield* agents.create({ cwd: "/" })
-  return (yield* a.prompt("child")).text
-}))
-const mode = process.argv[2]
-const handlersLean = Kit.toLayer({ delegate: () => Effect.suspend(() => leanAgent("child")).pipe(Effect.orDie) as any, work: () => Effect.succeed("w") })
-const base = Layer.mergeAll(Fake, SessionStore.layerMemory, SystemPrompt.layer, AgentTools.layerRegistry)
-const agentsL = Agent.layer().pipe(Layer.provideMerge(AgentModels.layer()), Layer.provideMerge(base))
-let agentsRef: any
-const handlersOurs = Kit.toLayer({ delegate: () => Effect.suspend(() => Effect.provideService(child, Agent.Agents, agentsRef)).pipe(Effect.orDie) as any, work: () => Effect.succeed("w") })
-const oursL = AgentTools.layer(Kit).pipe(Layer.provide(handlersOurs), Layer.provideMerge(agentsL))
+const time = (eff: Effect.Effect<any, any, any>) => Effect.gen(function*() {
+  const c = process.cpuUsage()
+  for (let i = 0; i < N; i++) yield* eff
+  const d = process.cpuUsage(c)
+  return (d.user + d.system) / N
+})
 await Effect.runPromise(Effect.gen(function*() {
-  agentsRef = yield* Agent.Agents
-  const r: any = yield* ours
-  console.log(r)
-  for (let k = 0; k < 6; k++) {
-    yield* bench("lean", Effect.gen(function*() { leanAgent = yield* lean; return yield* leanAgent("parent") }).pipe(Effect.provide(handlersLean)) as any).pipe(Effect.when(Effect.succeed(mode !== "ours")))
-    yield* bench("ours", ours)
+  console.log(JSON.stringify(yield* ours))
+  leanAgent = yield* lean
+  const leanRound = Effect.suspend(() => leanAgent("parent"))
+  const rs: number[] = []
+  for (let k = 0; k < 12; k++) {
+    const l = mode !== "ours" ? yield* time(leanRound as any) : 1
+    const o = mode !== "lean" ? yield* time(ours) : 1
+    if (k >= 2) rs.push(o / l)
+    console.log(l.toFixed(0), o.toFixed(0), (o / l).toFixed(2))
   }
-}).pipe(Effect.provide(oursL)) as any)
+  rs.sort((a, b) => a - b); console.log("median", rs[rs.length >> 1].toFixed(3))
+}).pipe(Effect.provide(Layer.mergeAll(oursL, handlersLean))) as any)

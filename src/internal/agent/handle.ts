@@ -1,0 +1,74 @@
+/**
+ * The public face of a live agent. Everything is made when it is asked for: most agents are asked for very little.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Stream from "effect/Stream"
+import type { CurrentAgent } from "../../CurrentAgent.ts"
+import type * as Session from "../../Session.ts"
+import type { AppendError, ReadError, SessionStore } from "../../SessionStore.ts"
+import * as live from "./live.ts"
+import type { AgentClosed, Content, Progress, SteerRejected, TurnOutcome } from "./model.ts"
+import type { State } from "./state.ts"
+
+/** @internal */
+export class Handle {
+  readonly #state: State
+  readonly #store: SessionStore["Service"]
+
+  constructor(state: State, store: SessionStore["Service"]) {
+    this.#state = state
+    this.#store = store
+  }
+
+  get id(): Session.SessionId {
+    return this.#state.header.id
+  }
+  get header(): Session.Header {
+    return this.#state.header
+  }
+  get identity(): CurrentAgent["Service"] {
+    return { ...this.#state.identity, lifetime: this.#state.lifetime }
+  }
+  get send(): (content: Content, options?: live.Delivery) => Effect.Effect<void, AgentClosed> {
+    return (content, options) => live.send(this.#state, content, options)
+  }
+  get prompt(): (content: Content, options?: live.Delivery) => Effect.Effect<TurnOutcome, AgentClosed> {
+    return (content, options) => live.prompt(this.#state, content, options)
+  }
+  get steer(): (content: Content, source: Session.Source) => Effect.Effect<void, SteerRejected> {
+    return (content, source) => live.steer(this.#state, content, source)
+  }
+  get inject(): (content: Content, options?: live.Delivery) => Effect.Effect<void, AgentClosed | AppendError> {
+    return (content, options) => live.inject(this.#state, content, options)
+  }
+  get interrupt(): (cause: Session.AbortCause) => Effect.Effect<void> {
+    return (cause) => live.interrupt(this.#state, cause)
+  }
+  get idle(): Effect.Effect<void> {
+    return live.idle(this.#state)
+  }
+  get status(): Effect.Effect<"idle" | "running" | "closed"> {
+    return Effect.sync(() =>
+      this.#state.closed ? "closed" : this.#state.turn === undefined ? "idle" : "running"
+    )
+  }
+  get last(): Effect.Effect<Option.Option<TurnOutcome>> {
+    return Effect.sync(() => Option.fromNullishOr(this.#state.last))
+  }
+  get usage(): Effect.Effect<Session.Usage> {
+    return Effect.sync(() => this.#state.usage)
+  }
+  get transcript(): Effect.Effect<ReadonlyArray<Session.Transcript["messages"][number]>> {
+    return Effect.sync(() => this.#state.transcript.messages.slice())
+  }
+  get events(): Stream.Stream<Session.Event, ReadError> {
+    return this.#store.read(this.#state.header.id)
+  }
+  get progress(): Stream.Stream<Progress> {
+    return this.#state.progress.stream({ capacity: 1024 })
+  }
+  get survivors(): Effect.Effect<ReadonlyArray<string>> {
+    return Effect.sync(() => this.#state.survivors.slice())
+  }
+}

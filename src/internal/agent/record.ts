@@ -1,0 +1,115 @@
+/**
+ * Writes what happens to an agent to its log, and folds it.
+ *
+ * There is one writer at a time, and nothing comes in between writing and folding: a message that arrives while an
+ * event is on its way to a slow store waits for it, and an interruption cannot part the log from its fold.
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Session from "../../Session.ts"
+import type { AppendError } from "../../SessionStore.ts"
+import { interruptedResult } from "./dispatch.ts"
+import { notJson, toJson } from "./json.ts"
+import { SteerRejected } from "./model.ts"
+import type { State, Turn, Waiting } from "./state.ts"
+
+/** @internal An event whose place and time the log gives. */
+export type Draft = Session.KnownEvent extends infer E ? E extends unknown ? Omit<E, "seq" | "at"> : never : never
+
+/** @internal Appends the events that `make` says once it is their turn; a fenced turn can no longer. */
+export const commit = (
+  state: State,
+  turn: Turn | undefined,
+  make: () => ReadonlyArray<Draft>
+): Effect.Effect<void, AppendError> =>
+  Effect.uninterruptible(state.writing.withPermit(
+    Effect.flatMap(Clock.currentTimeMillis, (at) => {
+      if (turn?.fenced === true) return Effect.interrupt
+      const drafts = make()
+      if (drafts.length === 0) return Effect.void
+      const { transcript } = state
+      // sound: a draft is an event without exactly these two fields
+      const events = drafts.map((draft, i) => ({ ...draft, seq: transcript.next + i, at }) as Session.KnownEvent)
+      return Effect.map(state.log.append(events), () => {
+        for (const event of events) Session.advance(transcript, event)
+      })
+    })
+  ))
+
+/** @internal */
+export const appended = (waiting: Waiting): Draft => ({
+  _tag: "MessageAppended",
+  message: waiting.message,
+  source: waiting.source,
+  messageId: waiting.messageId
+})
+
+/** @internal */
+export const said = (message: Prompt.Message): Draft => ({ _tag: "MessageAppended", message })
+
+/** @internal Why a message cannot be steered into a turn that runs, if so. */
+export const steerable = (turn: Turn): SteerRejected["reason"] | undefined => {
+  if (turn.phase === "concluded" || turn.concluded !== undefined) return turn.captured ? "captured" : "concluded"
+  return turn.abort === undefined ? undefined : "cancelled"
+}
+
+const unknown = { type: "execution-interrupted", reason: "the turn was interrupted: the outcome is unknown" }
+const notBegun = { type: "execution-interrupted", reason: "the turn was interrupted before the call began" }
+
+// what the interrupted calls themselves want their results to be
+const wishes = Effect.fnUntraced(function*(turn: Turn) {
+  const results = new Map<string, unknown>()
+  for (const [id, wish] of turn.interrupted) {
+    const result = yield* Effect.catchCause(
+      Effect.flatMap(Effect.sync(wish), toJson),
+      (cause) => Effect.as(Effect.logError("the result of an interrupted tool call could not be made", cause), notJson)
+    )
+    if (result !== notJson) results.set(id, result)
+  }
+  return results
+})
+
+/**
+ * @internal Writes the end of a turn, if it has begun, as `turn.cause` says: every call answered, then why it ended,
+ * then what was added to the conversation without being asked for. Never fails.
+ */
+export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
+  const { transcript } = state
+  const now = yield* Clock.currentTimeMillis
+  turn.usage = { ...turn.usage, elapsed: now - turn.startedAt }
+  for (const { receipt } of state.steering.splice(0)) {
+    if (receipt !== undefined) {
+      Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))
+    }
+  }
+  const wished = turn.interrupted.size === 0 ? undefined : yield* wishes(turn)
+  const drafts = (): ReadonlyArray<Draft> => {
+    const drafts: Array<Draft> = []
+    if (turn.number !== undefined && transcript.openTurn === turn.number) {
+      if (transcript.pending.size > 0) {
+        drafts.push(said(Prompt.makeMessage("tool", {
+          content: Array.from(transcript.pending, ([id, name]) =>
+            turn.results.get(id) ??
+              interruptedResult(id, name, wished?.get(id) ?? (turn.begun.has(id) ? unknown : notBegun)))
+        })))
+      }
+      drafts.push({ _tag: "TurnEnded", turn: turn.number, cause: turn.cause, usage: turn.usage })
+    }
+    for (const waiting of state.injected.splice(0)) drafts.push(appended(waiting))
+    return drafts
+  }
+  yield* Effect.catchCause(
+    commit(state, undefined, drafts),
+    (cause) => Effect.logWarning(`the end of a turn of session ${state.header.id} could not be written`, cause)
+  )
+})
+
+/** @internal Makes the log as safe as its store can, as well as it can. Never fails. */
+export const flushed = (state: State): Effect.Effect<void> =>
+  Effect.catchCause(
+    state.log.flush,
+    (cause) => Effect.logWarning(`session ${state.header.id} could not be flushed at the end of a turn`, cause)
+  )

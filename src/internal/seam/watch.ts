@@ -1,0 +1,249 @@
+/**
+ * Watches over a run, and takes it down in the one order that loses nothing: the child settles, its provider's
+ * finalizers run, the result is known with all partial output, the place in the queue is free, the end is told, and
+ * only then does whoever waits for the result go on.
+ *
+ * What its provider wrote is never waited for without bound, and whatever it does the run has an end.
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import { type AbortCause, noUsage } from "../../Session.ts"
+import { awaitWithin, boundText } from "../session/bounded.ts"
+import type { Broadcast } from "../session/broadcast.ts"
+import { type Claim, closeScope, over, report, silence } from "./claim.ts"
+import { ReleaseFailed, RunFailed } from "./errors.ts"
+import type { RunInfo, SubagentEvent } from "./events.ts"
+import type { Gate } from "./gate.ts"
+import type { Unchecked } from "./request.ts"
+import type { Result } from "./result.ts"
+import type { ProviderRun, ResolvedOutput, Run, Steerable } from "./run.ts"
+
+/** @internal What the runs of one service share. */
+export interface Shared {
+  readonly gate: Gate
+  readonly events: Broadcast<SubagentEvent>
+  readonly running: Map<string, { readonly info: RunInfo; readonly at: number }>
+  /** How long each step of a release may take before what is left of it is given up. */
+  readonly grace: Duration.Duration
+}
+
+/** @internal */
+export type AnyRun = Run<unknown> & Steerable<Unchecked>
+
+/** @internal A start that succeeded. */
+export interface Accepted {
+  readonly shared: Shared
+  readonly context: Context.Context<never>
+  readonly claim: Claim
+  readonly handle: ProviderRun<Unchecked>
+  readonly output: Option.Option<ResolvedOutput>
+  readonly timeout: Duration.Duration | undefined
+  readonly startedAt: number
+  readonly info: RunInfo
+}
+
+type ChildExit = Exit.Exit<Result<unknown>, RunFailed>
+
+interface Live extends Accepted {
+  readonly result: Deferred.Deferred<Result<unknown>, RunFailed>
+  child: Fiber.Fiber<Result<unknown>, RunFailed> | undefined
+  /** Whether it has settled or been cancelled, whichever came first. */
+  ending: boolean
+}
+
+/** @internal Makes the run known, and lets its child go. */
+export const publish = (accepted: Accepted): AnyRun => {
+  const { claim, context, handle, info, shared, startedAt, timeout } = accepted
+  const { canceller, released } = claim
+  const fork = Effect.runForkWith(context)
+  const live: Live = { ...accepted, result: Deferred.makeUnsafe(), child: undefined, ending: false }
+  claim.place.joins(info.id)
+  shared.running.set(info.runId, { info, at: startedAt })
+  shared.events.publish({ _tag: "RunStarted", ...info, at: startedAt })
+  if (timeout !== undefined) {
+    const timer = fork(Effect.andThen(Effect.sleep(timeout), Effect.sync(() => canceller.cancel("timeout"))))
+    claim.unlisten.push(() => timer.interruptUnsafe())
+  }
+  live.child = fork(settle(live), { uninterruptible: true })
+  // the child may have settled, or made somebody cancel it, before it waited for the first time
+  if (!live.ending) {
+    canceller.onCancel(() => {
+      live.ending = true
+      fork(end(live, undefined), { uninterruptible: true })
+    })
+  }
+  const result = Deferred.await(live.result)
+  return {
+    id: info.id,
+    runId: info.runId,
+    provider: info.provider,
+    localAgent: handle.localAgent,
+    result,
+    interrupt: Effect.suspend(() => {
+      canceller.cancel("user")
+      return result
+    }),
+    progress: handle.progress,
+    released: Deferred.await(released),
+    steer: handle.steer
+  }
+}
+
+const settle = (live: Live): Effect.Effect<Result<unknown>, RunFailed> =>
+  Effect.flatMap(Effect.exit(Effect.interruptible(live.handle.result)), (exit) => {
+    if (live.ending) return exit
+    live.ending = true
+    return Effect.andThen(end(live, exit), exit)
+  })
+
+// a cancelled child has a result once its provider's finalizers ran: the partial output. One that has none is told to go
+const lastWord = Effect.fnUntraced(function*(
+  { child, info, shared: { grace } }: Live,
+  closing: boolean,
+  survivors: Array<string>
+) {
+  // sound: a run is cancelled when its child was forked
+  const fiber = child as Fiber.Fiber<Result<unknown>, RunFailed>
+  const exit = closing ? fiber.pollUnsafe() : yield* awaitWithin(fiber, grace)
+  if (exit !== undefined) return exit
+  fiber.interruptUnsafe()
+  const interrupted = yield* awaitWithin(fiber, grace)
+  if (interrupted === undefined) survivors.push(`the child of run ${info.runId} of provider ${info.provider}`)
+  return interrupted
+})
+
+const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined) {
+  const { claim, handle, info, shared } = live
+  claim.canceller.settle()
+  silence(claim)
+  const whose = `a run of provider ${JSON.stringify(info.provider)}`
+  const problems: Array<string> = []
+  const survivors: Array<string> = []
+  const failed = yield* closeScope(claim, Exit.void, shared.grace, whose)
+  if (failed !== undefined) problems.push(failed.problem)
+  if (failed?.closing === true) survivors.push(`run ${info.runId} of provider ${info.provider}`)
+  const exit = first ?? (yield* lastWord(live, failed?.closing === true, survivors))
+  if (handle.survivors !== undefined) {
+    const counted = yield* bounded(handle.survivors, shared.grace)
+    if (counted !== undefined && Exit.isSuccess(counted)) survivors.push(...counted.value)
+    else problems.push("its provider could not say what is still alive")
+  }
+  if (survivors.length > 0 && problems.length === 0) problems.push("some of it is still alive")
+  const at = yield* Clock.currentTimeMillis
+  const settled = yield* settledResult(live, exit, at - live.startedAt)
+  claim.place.leave()
+  shared.running.delete(info.runId)
+  const result = Exit.isSuccess(settled) ? settled.value : undefined
+  const released = problems.length === 0
+  shared.events.publish({
+    _tag: "RunEnded",
+    ...info,
+    at,
+    outcome: result?._tag ?? "RunFailed",
+    text: result?.text ?? "",
+    output: result?.output ?? [],
+    usage: result?.usage ?? noUsage,
+    released
+  })
+  Deferred.doneUnsafe(live.result, settled)
+  const run = Exit.isFailure(settled) ? Option.getOrUndefined(Cause.findErrorOption(settled.cause)) : undefined
+  over(
+    claim,
+    released ? Exit.void : Exit.fail(
+      new ReleaseFailed({
+        provider: info.provider,
+        result,
+        ...(run === undefined ? undefined : { run }),
+        survivors,
+        diagnostic: boundText(problems.join("; "))
+      })
+    )
+  )
+})
+
+// -----------------------------------------------------------------------------
+// the result
+// -----------------------------------------------------------------------------
+
+// what others wrote: its exit, or nothing when the grace was not enough
+const bounded = <A, E>(
+  effect: Effect.Effect<A, E>,
+  grace: Duration.Duration
+): Effect.Effect<Exit.Exit<A, E> | undefined> =>
+  Effect.flatMap(
+    Effect.forkDetach(effect, { startImmediately: true }),
+    (fiber) =>
+      Effect.map(awaitWithin(fiber, grace), (exit) => {
+        if (exit === undefined) fiber.interruptUnsafe()
+        return exit
+      })
+  )
+
+const aborted = (cause: AbortCause, partial: Result<unknown> | undefined): Result<unknown> => ({
+  _tag: "Aborted",
+  cause,
+  text: partial?.text ?? "",
+  output: partial?.output ?? [],
+  usage: partial?.usage ?? noUsage
+})
+
+const invalidStructured = (result: Result<unknown>, diagnostic: string): Result<unknown> => ({
+  _tag: "Failed",
+  reason: "InvalidStructuredOutput",
+  retryable: false,
+  diagnostic: boundText(diagnostic),
+  text: result.text,
+  output: result.output,
+  usage: result.usage
+})
+
+// the structured value is only believed after a decode on this side; without a schema there is none
+const decoded = Effect.fnUntraced(function*(live: Live, result: Result<unknown> & { readonly _tag: "Completed" }) {
+  if (Option.isNone(live.output)) return { ...result, structured: undefined }
+  const exit = yield* bounded(live.output.value.decode(result.structured), live.shared.grace)
+  if (exit === undefined) return invalidStructured(result, "the value could not be decoded in time")
+  if (Exit.isSuccess(exit)) return { ...result, structured: exit.value }
+  const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+  if (error !== undefined) return invalidStructured(result, error.message)
+  yield* report("the decoder of an output schema died", exit.cause)
+  return invalidStructured(result, "the decoder of the output schema died; see the log")
+})
+
+const resultOf = (live: Live, result: Result<unknown>): Effect.Effect<Result<unknown>> => {
+  if (result._tag === "Completed") return decoded(live, result)
+  const { cause } = live.claim.canceller
+  if (cause !== undefined) return Effect.succeed(aborted(cause, result))
+  return Effect.succeed(result._tag === "Failed" ? { ...result, diagnostic: boundText(result.diagnostic) } : result)
+}
+
+const settledResult = Effect.fnUntraced(
+  function*(live: Live, exit: ChildExit | undefined, elapsed: number) {
+    const { claim: { canceller: { cause } }, info: { provider } } = live
+    if (exit !== undefined && Exit.isSuccess(exit)) return measured(yield* resultOf(live, exit.value), elapsed)
+    if (cause !== undefined) return measured(aborted(cause, undefined), elapsed)
+    const error = exit === undefined ? undefined : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+    if (error === undefined) return yield* faulty(provider, exit?.cause ?? Cause.empty)
+    const { diagnostic, reason } = error
+    return Exit.fail(new RunFailed({ provider: error.provider, reason, diagnostic: boundText(diagnostic) }))
+  },
+  // what a provider without types gives back may be anything
+  (effect, live) => Effect.catchCause(effect, (cause) => faulty(live.info.provider, cause))
+)
+
+const measured = (result: Result<unknown>, elapsed: number): ChildExit =>
+  Exit.succeed({ ...result, usage: { ...result.usage, elapsed } })
+
+const faulty = (provider: string, cause: Cause.Cause<unknown>): Effect.Effect<ChildExit> =>
+  Effect.as(
+    report(`a run of provider ${JSON.stringify(provider)} died`, cause),
+    Exit.fail(
+      new RunFailed({ provider, reason: "ProviderFault", diagnostic: "the provider gave no result; see the log" })
+    )
+  )

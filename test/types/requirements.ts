@@ -1,0 +1,154 @@
+/**
+ * Runs what it needs nothing more for. Who delegates, the provider and the scope are requirements that a program can
+ * forget only at compile time.
+ */
+import { Context, Effect, Layer, Schema } from "effect"
+import type { Scope } from "effect"
+import * as CurrentAgent from "../../src/CurrentAgent.ts"
+import * as Fork from "../../src/providers/Fork.ts"
+import * as Spawn from "../../src/providers/Spawn.ts"
+import type * as Subagent from "../../src/Subagent.ts"
+import {
+  agentLayer,
+  Bare,
+  bareLayer,
+  type Equal,
+  everything,
+  Finding,
+  Full,
+  fullLayer,
+  nothing,
+  prompt,
+  runnable,
+  same,
+  subagents,
+  uses,
+  Verdict
+} from "./helpers.ts"
+
+// -----------------------------------------------------------------------------
+// forgetting one
+// -----------------------------------------------------------------------------
+
+runnable(Full.delegate({ prompt }).pipe(Effect.provide([fullLayer, agentLayer])))
+// @ts-expect-error TS2379 Type 'CurrentAgent' is not assignable to type 'never'
+runnable(Full.delegate({ prompt }).pipe(Effect.provide([fullLayer, fullLayer])))
+
+runnable(Full.delegate({ prompt }).pipe(Effect.provide([fullLayer, agentLayer])))
+// @ts-expect-error TS2379 Type 'Full' is not assignable to type 'never'
+runnable(Full.delegate({ prompt }).pipe(Effect.provide([bareLayer, agentLayer])))
+
+runnable(Bare.delegate({ prompt }).pipe(Effect.provide([bareLayer, agentLayer])))
+// @ts-expect-error TS2379 Type 'Full' is not assignable to type 'never'
+runnable(Full.delegate({ prompt }).pipe(Effect.provide([bareLayer, agentLayer])))
+
+runnable(Full.start({ prompt }).pipe(Effect.scoped, Effect.provide([fullLayer, agentLayer])))
+// @ts-expect-error TS2379 Type 'Scope' is not assignable to type 'never'
+runnable(Full.start({ prompt }).pipe(Effect.asVoid, Effect.provide([fullLayer, agentLayer])))
+
+runnable(Full.start({ prompt }).pipe(Effect.scoped, Effect.provide([fullLayer, agentLayer])))
+// @ts-expect-error TS2379 Type 'CurrentAgent' is not assignable to type 'never'
+runnable(Full.start({ prompt }).pipe(Effect.scoped, Effect.provide([fullLayer, fullLayer])))
+
+runnable(Full.start({ prompt }).pipe(Effect.scoped, Effect.provide([fullLayer, agentLayer])))
+// @ts-expect-error TS2379 Type 'Full' is not assignable to type 'never'
+runnable(Full.start({ prompt }).pipe(Effect.scoped, Effect.provide([bareLayer, agentLayer])))
+
+// by name the provider is not required, who delegates is
+runnable(subagents.delegate("acp", { prompt }).pipe(Effect.provide(agentLayer)))
+// @ts-expect-error TS2379 Type 'CurrentAgent' is not assignable to type 'never'
+runnable(subagents.delegate("acp", { prompt }).pipe(Effect.provide(fullLayer)))
+
+// -----------------------------------------------------------------------------
+// the services of a schema
+// -----------------------------------------------------------------------------
+
+class Catalog
+  extends Context.Service<Catalog, { readonly find: (isbn: string) => Effect.Effect<string> }>()("Catalog")
+{}
+declare const catalogLayer: Layer.Layer<Catalog>
+// its decoding needs the catalog, and its encoding would need something else
+declare const Book: Schema.Codec<{ readonly title: string }, { readonly isbn: string }, Catalog, Full>
+
+const library = Layer.merge(fullLayer, agentLayer)
+runnable(Full.delegate({ prompt, outputSchema: Book }).pipe(Effect.provide([library, catalogLayer])))
+// @ts-expect-error TS2379 Type 'Catalog' is not assignable to type 'never'
+runnable(Full.delegate({ prompt, outputSchema: Book }).pipe(Effect.provide([library, fullLayer])))
+
+runnable(Full.delegate({ prompt, outputSchema: Finding }).pipe(Effect.provide([library])))
+// @ts-expect-error TS2379 Type 'Catalog' is not assignable to type 'never'
+runnable(Full.delegate({ prompt, outputSchema: Book }).pipe(Effect.provide([library])))
+
+runnable(subagents.delegate("acp", { prompt, outputSchema: Book }).pipe(Effect.provide([agentLayer, catalogLayer])))
+// @ts-expect-error TS2379 Type 'Catalog' is not assignable to type 'never'
+runnable(subagents.delegate("acp", { prompt, outputSchema: Book }).pipe(Effect.provide([agentLayer, agentLayer])))
+
+// -----------------------------------------------------------------------------
+// exactly
+// -----------------------------------------------------------------------------
+
+type Who = CurrentAgent.CurrentAgent
+const started = {
+  plain: Spawn.start({ prompt }),
+  typed: Spawn.start({ prompt, outputSchema: Verdict }),
+  book: Spawn.start({ prompt, outputSchema: Book }),
+  fork: Fork.start({ prompt }),
+  named: subagents.start("spawn", { prompt }),
+  namedBook: subagents.start("spawn", { prompt, outputSchema: Book })
+}
+same<Equal<Effect.Services<typeof started.plain>, Spawn.Spawn | Who | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.typed>, Spawn.Spawn | Who | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.book>, Spawn.Spawn | Who | Scope.Scope | Catalog>>()
+same<Equal<Effect.Services<typeof started.fork>, Fork.Fork | Who | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.named>, Who | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.namedBook>, Who | Scope.Scope | Catalog>>()
+
+const delegated = {
+  plain: Spawn.delegate({ prompt }),
+  typed: Spawn.delegate({ prompt, outputSchema: Verdict }),
+  book: Spawn.delegate({ prompt, outputSchema: Book }),
+  fork: Fork.delegate({ prompt }),
+  named: subagents.delegate("spawn", { prompt }),
+  namedBook: subagents.delegate("spawn", { prompt, outputSchema: Book })
+}
+same<Equal<Effect.Services<typeof delegated.plain>, Spawn.Spawn | Who>>()
+same<Equal<Effect.Services<typeof delegated.typed>, Spawn.Spawn | Who>>()
+same<Equal<Effect.Services<typeof delegated.book>, Spawn.Spawn | Who | Catalog>>()
+same<Equal<Effect.Services<typeof delegated.fork>, Fork.Fork | Who>>()
+same<Equal<Effect.Services<typeof delegated.named>, Who>>()
+same<Equal<Effect.Services<typeof delegated.namedBook>, Who | Catalog>>()
+
+type InProcess = Subagent.StartError<typeof Spawn.Spawn.capabilities>
+same<Equal<Effect.Error<typeof started.plain>, InProcess>>()
+same<Equal<Effect.Error<typeof started.book>, InProcess>>()
+same<Equal<Effect.Error<typeof started.fork>, InProcess>>()
+same<Equal<Effect.Error<typeof delegated.plain>, InProcess | Subagent.RunFailed | Subagent.ReleaseFailed>>()
+same<Equal<Effect.Error<typeof delegated.book>, InProcess | Subagent.RunFailed | Subagent.ReleaseFailed>>()
+// in this process everything but going on is supported, so nothing is left out
+same<Equal<InProcess, Subagent.StartError<typeof everything>>>()
+
+same<Equal<Layer.Success<typeof Spawn.layer>, Spawn.Spawn>>()
+same<Equal<Layer.Success<typeof Fork.layer>, Fork.Fork>>()
+
+// -----------------------------------------------------------------------------
+// the client as a value
+// -----------------------------------------------------------------------------
+
+declare const fullClient: Subagent.Client<typeof everything>
+declare const bareClient: Subagent.Client<typeof nothing>
+runnable(Full.delegate({ prompt }).pipe(Effect.provideService(Full, fullClient), Effect.provide(agentLayer)))
+// @ts-expect-error TS2345 Type 'number' is not assignable to type 'undefined'
+runnable(Full.delegate({ prompt }).pipe(Effect.provideService(Full, bareClient), Effect.provide(agentLayer)))
+
+runnable(Bare.delegate({ prompt }).pipe(Effect.provideService(Bare, bareClient), Effect.provide(agentLayer)))
+// @ts-expect-error TS2345 Type 'Steer' is not assignable to type 'undefined'
+runnable(Bare.delegate({ prompt }).pipe(Effect.provideService(Bare, fullClient), Effect.provide(agentLayer)))
+
+same<Equal<Effect.Success<typeof Full>, typeof fullClient>>()
+// a client in hand does not require its provider again
+const byClient = fullClient.delegate({ prompt })
+same<Equal<Effect.Services<typeof byClient>, Who>>()
+
+uses(fullClient.start({ prompt, persona: "A sceptic" }))
+// @ts-expect-error TS2322 Type 'string' is not assignable to type 'undefined'
+uses(bareClient.start({ prompt, persona: "A sceptic" }))

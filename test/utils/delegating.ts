@@ -1,0 +1,62 @@
+/**
+ * Agents and programs that delegate through a tool, for the tests of that tool.
+ */
+import { Effect, Layer, Stream } from "effect"
+import { type Prompt, Toolkit } from "effect/ai"
+import { type Agent, Agents } from "../../src/Agent.ts"
+import * as AgentTools from "../../src/AgentTools.ts"
+import * as Scripted from "../../src/providers/Scripted.ts"
+import * as SubagentTool from "../../src/SubagentTool.ts"
+import { call, type Script, text } from "../../src/testing/ScriptedModel.ts"
+import { rooted, subagents } from "./agents.ts"
+
+export const params = { description: "a task", prompt: "Do the task" }
+
+/** A model that delegates once and then stops. */
+export const once: Script = { root: [[call("delegate", params)], [text("done")]], children: [] }
+
+/** The tool under test, over the scripted provider. */
+export const Delegate = SubagentTool.make("delegate", Scripted.Scripted)
+
+/** Agents with a scripted model, scripted children, and the delegate tool in the agents' registry. */
+export const delegating = (children: Scripted.Script, model: Script = once) =>
+  AgentTools.layer(Toolkit.make(Delegate)).pipe(
+    Layer.provide(SubagentTool.layer(Delegate)),
+    Layer.provideMerge(Scripted.layer(children).pipe(Layer.provideMerge(subagents(model))))
+  )
+
+/** A program that is no agent but delegates for one, with scripted children. */
+export const program = (children: Scripted.Script, model: Script = once) =>
+  Scripted.layer(children).pipe(Layer.provideMerge(rooted(model)))
+
+/** The agent of a test. */
+export const rootAgent = Effect.flatMap(Agents, (agents) => agents.create({ cwd: "/work", id: "root" }))
+
+/** Runs a delegate tool once, as `effect/ai` does: all its results, the preliminary ones first. */
+export const results = <Needs>(
+  tool: SubagentTool.SubagentTool<"delegate", Needs>,
+  args: { readonly description: string; readonly prompt: string } = params
+) =>
+  // the tools of a test differ in what their layers need, which their toolkits know nothing of
+  Effect.flatMap(Toolkit.make(tool as unknown as typeof Delegate), ({ handle }) =>
+    Stream.runCollect(Stream.unwrap(handle("delegate", args, "call-delegate")))).pipe(
+      Effect.provide(SubagentTool.layer(tool))
+    )
+
+/** The result of a delegate tool. */
+export const result = <Needs>(
+  tool: SubagentTool.SubagentTool<"delegate", Needs>,
+  args?: { readonly description: string; readonly prompt: string }
+) => Effect.map(results(tool, args), (all) => all[all.length - 1])
+
+/** The tool results in an agent's log, in order. */
+export const logged = (agent: Agent) =>
+  Effect.map(
+    Stream.runCollect(agent.events),
+    (events) =>
+      events.flatMap((event): ReadonlyArray<Prompt.ToolResultPart> =>
+        event._tag === "MessageAppended" && event.message.role === "tool"
+          ? event.message.content.filter((part) => part.type === "tool-result")
+          : []
+      )
+  )
