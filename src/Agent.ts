@@ -83,7 +83,8 @@ export interface Delivery {
  * - `steer`: delivers into the running turn, and succeeds once the message is part of the next request and stored;
  *   fails `SteerRejected` otherwise, and then nothing of it is stored (S87–S92)
  * - `inject`: adds a message without waking the agent: with the next request of a running turn, else at once (S199)
- * - `interrupt`: ends the running turn and drops what waits; returns when the agent is idle
+ * - `interrupt`: ends the running turn and drops what waits; returns when that turn is over. Giving up waiting for that
+ *   changes nothing
  * - `idle`: waits until nothing runs and nothing waits
  * - `status`: what it does now
  * - `last`, `usage`: the outcome of the last turn, and all that was used, since it became live
@@ -206,12 +207,19 @@ const invalid = (field: string, issue: string) => Effect.fail(new InvalidAgent({
 const isPositive = (n: number): boolean => Number.isSafeInteger(n) && n > 0
 const isNatural = (n: number): boolean => Number.isSafeInteger(n) && n >= 0 && !Object.is(n, -0)
 
+// what a caller does to its lists later is no restriction any more (S161)
+const copied = ({ allow, deny, ...rest }: ToolRestriction): ToolRestriction => ({
+  ...rest,
+  ...(allow === undefined ? undefined : { allow: allow.slice() }),
+  ...(deny === undefined ? undefined : { deny: deny.slice() })
+})
+
 /**
  * How agents behave.
  *
  * - `maxSteps`: model calls of one turn, 100 by default; a turn that needs more ends with `MaxSteps`
  * - `retry`: when a model call that failed in a way that may pass is made again: by default four times, after about
- *   1, 2, 4 and 8 seconds; a server's own wish for a pause is honoured before each
+ *   1, 2, 4 and 8 seconds, and never sooner than the server wishes
  * - `grace`: how long an interrupted turn may take to end, 5 seconds by default
  *
  * @category models
@@ -267,7 +275,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     scope: Scope.Scope
   ): Effect.Effect<Agent> => {
     const { restriction, restrictions: inherited = [] } = composition
-    const restrictions = restriction === undefined ? inherited : [...inherited, restriction]
+    const restrictions = restriction === undefined ? inherited : [...inherited, copied(restriction)]
     const state = live.makeState({
       header,
       log,

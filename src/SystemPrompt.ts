@@ -106,7 +106,7 @@ export const interpolate = (section: Section, variables: Variables): Effect.Effe
   Effect.suspend(() => {
     if (!section.text.includes("{{") && !section.text.includes("}}")) return Effect.succeed(section.text)
     let bad: string | undefined
-    const leftover = section.text.replace(reference, "")
+    const leftover = section.text.replace(reference, " ")
     if (leftover.includes("{{") || leftover.includes("}}")) bad = leftover.slice(leftover.search(/\{\{|\}\}/)).slice(0, 40)
     const text = section.text.replace(reference, (whole, inner: string) => {
       const key = inner.trim()

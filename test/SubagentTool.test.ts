@@ -224,17 +224,22 @@ describe("SubagentTool", () => {
         assert.deepInclude(error, { _tag: "InvalidRequest", field: "toolFilter" })
       }).pipe(Effect.provide(program([]))))
 
-    it.effect.each([
-      ["maxTokens", { maxTokens: 0 }],
-      ["model", { model: "" }],
-      ["limits.maxChildren", { limits: { maxChildren: 1.5 } }],
-      ["timeout", { timeout: "0 seconds" as const }],
-      ["timeout", { timeout: "soon" as "1 second" }]
-    ])("a malformed %s fails the layer", ([field, malformed]) =>
-      Effect.gen(function*() {
-        const error = yield* built(SubagentTool.make("delegate", Scripted.Scripted, malformed))
-        assert.deepInclude(error, { _tag: "InvalidRequest", field })
-      }).pipe(Effect.provide(program([]))))
+    const malformed: ReadonlyArray<
+      readonly [string, string, Omit<SubagentTool.Options<Subagent.Unchecked>, "outputSchema">]
+    > = [
+      ["maxTokens", "0", { maxTokens: 0 }],
+      ["model", "an empty name", { model: "" }],
+      ["limits.maxChildren", "1.5", { limits: { maxChildren: 1.5 } }],
+      ["timeout", "nothing", { timeout: "0 seconds" }],
+      ["timeout", "no duration", { timeout: "soon" as "1 second" }]
+    ]
+    for (const [field, value, options] of malformed) {
+      it.effect(`S245 a ${field} of ${value} fails the layer`, () =>
+        Effect.gen(function*() {
+          const error = yield* built(SubagentTool.make("delegate", Scripted.Scripted, options))
+          assert.deepInclude(error, { _tag: "InvalidRequest", field })
+        }).pipe(Effect.provide(program([]))))
+    }
 
     it.effect.each(["", "two words", "ünicode", "x".repeat(65)])(
       "a tool that is called %j fails the layer",

@@ -1,13 +1,14 @@
 /**
  * The sides of the comparisons: each holds a conversation of a given size, any number of times.
  */
-import { Effect, ManagedRuntime } from "effect"
+import { Effect, type Layer, ManagedRuntime } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Agents } from "../../src/Agent.ts"
 import type { Limits } from "../../src/CurrentAgent.ts"
 import * as FileSessionStore from "../../src/layers/FileSessionStore.ts"
+import type { StoreFailed } from "../../src/SessionStore.ts"
 import * as SessionStore from "../../src/SessionStore.ts"
 import { plainStore } from "./files.ts"
 import { type Bare, makeBare, promptAsync } from "./floors.ts"
@@ -27,7 +28,7 @@ const repeated = (effect: Effect.Effect<void>, times: number): Effect.Effect<voi
 export const ours = (
   prompts: Prompts,
   limits: Partial<Limits> = Ours.unlimited,
-  store = SessionStore.layerMemory
+  store: Layer.Layer<SessionStore.SessionStore, StoreFailed> = SessionStore.layerMemory
 ): Side => ({
   prepare: async () => {
     const runtime = ManagedRuntime.make(Ours.layer(store))

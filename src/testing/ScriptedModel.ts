@@ -24,7 +24,8 @@ import { CurrentAgent } from "../CurrentAgent.ts"
 // -----------------------------------------------------------------------------
 
 /**
- * One thing a model does: a part of its answer, a pause, a wait for something, a failure, or nothing ever again.
+ * One thing a model does: a part of its answer, a pause, a wait for something, a failure, an answer that breaks off, or
+ * nothing ever again.
  *
  * @category models
  * @since 0.1.0
@@ -33,6 +34,7 @@ export type Act =
   | { readonly _tag: "Part"; readonly part: Response.StreamPartEncoded }
   | { readonly _tag: "Wait"; readonly effect: Effect.Effect<unknown> }
   | { readonly _tag: "Fail"; readonly error: AiError.AiError }
+  | { readonly _tag: "Cut" }
 
 /**
  * One answer of a model: what it does, in order. An answer without a `finish` gets one: `tool-calls` when it has tool
@@ -172,6 +174,14 @@ export const fail = (
   reason: AiError.AiErrorReason = new AiError.InternalProviderError({ description: "overloaded" })
 ): Act => ({ _tag: "Fail", error: AiError.make({ module: "ScriptedModel", method: "streamText", reason }) })
 
+/**
+ * Breaks the answer off, as a connection that is lost: nothing follows, not even a `finish`.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const cut: Act = { _tag: "Cut" }
+
 // -----------------------------------------------------------------------------
 // the model
 // -----------------------------------------------------------------------------
@@ -197,6 +207,8 @@ const exhausted = (request: Request): AiError.AiError =>
   })
 
 const withFinish = (acts: ReadonlyArray<Act>): ReadonlyArray<Act> => {
+  const cutAt = acts.indexOf(cut)
+  if (cutAt >= 0) return acts.slice(0, cutAt)
   const types = acts.flatMap((act) => act._tag === "Part" ? [act.part.type] : [])
   if (types.includes("finish") || acts.some((act) => act._tag === "Fail")) return acts
   return [...acts, finish(types.includes("tool-call") ? "tool-calls" : "stop")]
@@ -213,6 +225,8 @@ const play = (reply: Reply): Stream.Stream<Response.StreamPartEncoded, AiError.A
           return Effect.as(act.effect, [])
         case "Fail":
           return Effect.fail(act.error)
+        case "Cut":
+          return Effect.succeed([])
       }
     }),
     Stream.flatMap(Stream.fromIterable)

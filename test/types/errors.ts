@@ -122,6 +122,9 @@ const started = {
   namedTyped: subagents.start("full", { prompt, outputSchema: Finding })
 }
 same<Equal<Effect.Error<typeof started.full>, Always | Gated>>()
+// @ts-expect-error TS2344 Type 'false' does not satisfy the constraint 'true'
+same<Equal<Effect.Error<typeof started.bare>, Always | Gated>>()
+
 same<Equal<Effect.Error<typeof started.typed>, Always | Gated>>()
 same<Equal<Effect.Error<typeof started.bare>, Always>>()
 same<Equal<Effect.Error<typeof started.noFilter>, Always | Exclude<Gated, UnknownTool>>>()

@@ -2,14 +2,15 @@
  * What the type tests share: providers that lack one capability each, and values of every kind that a program meets.
  *
  * The files of this folder are compiled by the checks and never run. Every illegal use stands right below a legal one
- * from which it differs in one token, and names the compiler's error that makes it illegal.
+ * from which it differs in one token (a type argument is one), and names the compiler's error that makes it illegal;
+ * `…` stands for what is left out of it.
  */
 import type { Effect, Layer, Option, Stream } from "effect"
 import { Schema } from "effect"
 import type { Prompt } from "effect/ai"
 import type { Agent } from "../../src/Agent.ts"
 import type { CurrentAgent } from "../../src/CurrentAgent.ts"
-import * as Session from "../../src/Session.ts"
+import type * as Session from "../../src/Session.ts"
 import * as Subagent from "../../src/Subagent.ts"
 
 // -----------------------------------------------------------------------------
@@ -27,6 +28,14 @@ export declare const same: <_ extends true>() => void
 
 /** Whether two types are identical: neither is wider, `any` is only itself. */
 export type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false
+
+same<Equal<string, string>>()
+// @ts-expect-error TS2344 Type 'false' does not satisfy the constraint 'true'
+same<Equal<string, any>>()
+
+same<Equal<string | undefined, string | undefined>>()
+// @ts-expect-error TS2344 Type 'false' does not satisfy the constraint 'true'
+same<Equal<string | undefined, string | number>>()
 
 // -----------------------------------------------------------------------------
 // providers

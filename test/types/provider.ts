@@ -1,6 +1,8 @@
 /**
  * Defines providers. Capabilities are literal and complete, and an implementation keeps to them.
  */
+// an illegal use is one for the effect checks too, which do not know that it is expected
+// @effect-diagnostics missingEffectContext:off missingEffectError:off missingLayerContext:off
 import { Effect, Option, Stream } from "effect"
 import { UnknownTool } from "../../src/AgentTools.ts"
 import { CurrentAgent } from "../../src/CurrentAgent.ts"
@@ -11,11 +13,11 @@ import {
   Bare,
   bareRun,
   cond,
-  everything,
+  type everything,
   Full,
   Negotiated,
   NoFilter,
-  NoPersona,
+  type NoPersona,
   NoSteer,
   nothing,
   subagents,
@@ -26,8 +28,10 @@ import {
 // capabilities
 // -----------------------------------------------------------------------------
 
-class X {}
-const define = Subagent.Provider<X>()
+interface Mine {
+  readonly _: unique symbol
+}
+const define = Subagent.Provider<Mine>()
 
 const literal = { ...nothing, persona: true } as const
 const widened = { ...nothing, persona: cond }

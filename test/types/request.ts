@@ -2,7 +2,8 @@
  * Asks for what a provider can and cannot do. A capability that is missing is a type error, a schema gives its type to
  * the result, and nobody can claim a type that no schema proves.
  */
-import { Effect, Schema } from "effect"
+import type { Effect } from "effect"
+import { Schema } from "effect"
 import type { StructuredSchema } from "../../src/OutputSchema.ts"
 import type * as Subagent from "../../src/Subagent.ts"
 import {
@@ -266,8 +267,12 @@ uses(held.struct satisfies Effect.Effect<Subagent.Result<Finding>, unknown, unkn
 // @ts-expect-error TS1360 Property 'guilty' is missing in type
 uses(held.struct satisfies Effect.Effect<Subagent.Result<Verdict>, unknown, unknown>)
 
-type AnySchema = Schema.Constraint
+// the compiler forgets a property that only one side of a choice has: the result then claims nothing
+const forgotten = Full.delegate(cond ? audit : plain)
+same<Equal<Holds<typeof forgotten>, void>>()
+
 // a function over schemas keeps what its schema proves
+type AnySchema = Schema.Constraint
 const deliver = <S extends StructuredSchema>(schema: S) => Full.delegate({ prompt, outputSchema: schema })
 same<Equal<Holds<ReturnType<typeof deliver<typeof Verdict>>>, Verdict>>()
 

@@ -1,10 +1,12 @@
 /**
- * Runs what it needs nothing more for. Who delegates, the provider and the scope are requirements that a program can
+ * Runs what needs nothing more. Who delegates, the provider and the scope are requirements that a program can
  * forget only at compile time.
  */
-import { Context, Effect, Layer, Schema } from "effect"
-import type { Scope } from "effect"
-import * as CurrentAgent from "../../src/CurrentAgent.ts"
+// an illegal use is one for the effect checks too, which do not know that it is expected
+// @effect-diagnostics missingEffectContext:off missingEffectError:off missingLayerContext:off
+import { Context, Effect, Layer } from "effect"
+import type { Schema, Scope } from "effect"
+import type { CurrentAgent } from "../../src/CurrentAgent.ts"
 import * as Fork from "../../src/providers/Fork.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
 import type * as Subagent from "../../src/Subagent.ts"
@@ -13,11 +15,11 @@ import {
   Bare,
   bareLayer,
   type Equal,
-  everything,
+  type everything,
   Finding,
   Full,
   fullLayer,
-  nothing,
+  type nothing,
   prompt,
   runnable,
   same,
@@ -87,7 +89,6 @@ runnable(subagents.delegate("acp", { prompt, outputSchema: Book }).pipe(Effect.p
 // exactly
 // -----------------------------------------------------------------------------
 
-type Who = CurrentAgent.CurrentAgent
 const started = {
   plain: Spawn.start({ prompt }),
   typed: Spawn.start({ prompt, outputSchema: Verdict }),
@@ -96,12 +97,12 @@ const started = {
   named: subagents.start("spawn", { prompt }),
   namedBook: subagents.start("spawn", { prompt, outputSchema: Book })
 }
-same<Equal<Effect.Services<typeof started.plain>, Spawn.Spawn | Who | Scope.Scope>>()
-same<Equal<Effect.Services<typeof started.typed>, Spawn.Spawn | Who | Scope.Scope>>()
-same<Equal<Effect.Services<typeof started.book>, Spawn.Spawn | Who | Scope.Scope | Catalog>>()
-same<Equal<Effect.Services<typeof started.fork>, Fork.Fork | Who | Scope.Scope>>()
-same<Equal<Effect.Services<typeof started.named>, Who | Scope.Scope>>()
-same<Equal<Effect.Services<typeof started.namedBook>, Who | Scope.Scope | Catalog>>()
+same<Equal<Effect.Services<typeof started.plain>, Spawn.Spawn | CurrentAgent | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.typed>, Spawn.Spawn | CurrentAgent | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.book>, Spawn.Spawn | CurrentAgent | Scope.Scope | Catalog>>()
+same<Equal<Effect.Services<typeof started.fork>, Fork.Fork | CurrentAgent | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.named>, CurrentAgent | Scope.Scope>>()
+same<Equal<Effect.Services<typeof started.namedBook>, CurrentAgent | Scope.Scope | Catalog>>()
 
 const delegated = {
   plain: Spawn.delegate({ prompt }),
@@ -111,12 +112,12 @@ const delegated = {
   named: subagents.delegate("spawn", { prompt }),
   namedBook: subagents.delegate("spawn", { prompt, outputSchema: Book })
 }
-same<Equal<Effect.Services<typeof delegated.plain>, Spawn.Spawn | Who>>()
-same<Equal<Effect.Services<typeof delegated.typed>, Spawn.Spawn | Who>>()
-same<Equal<Effect.Services<typeof delegated.book>, Spawn.Spawn | Who | Catalog>>()
-same<Equal<Effect.Services<typeof delegated.fork>, Fork.Fork | Who>>()
-same<Equal<Effect.Services<typeof delegated.named>, Who>>()
-same<Equal<Effect.Services<typeof delegated.namedBook>, Who | Catalog>>()
+same<Equal<Effect.Services<typeof delegated.plain>, Spawn.Spawn | CurrentAgent>>()
+same<Equal<Effect.Services<typeof delegated.typed>, Spawn.Spawn | CurrentAgent>>()
+same<Equal<Effect.Services<typeof delegated.book>, Spawn.Spawn | CurrentAgent | Catalog>>()
+same<Equal<Effect.Services<typeof delegated.fork>, Fork.Fork | CurrentAgent>>()
+same<Equal<Effect.Services<typeof delegated.named>, CurrentAgent>>()
+same<Equal<Effect.Services<typeof delegated.namedBook>, CurrentAgent | Catalog>>()
 
 type InProcess = Subagent.StartError<typeof Spawn.Spawn.capabilities>
 same<Equal<Effect.Error<typeof started.plain>, InProcess>>()
@@ -147,7 +148,7 @@ runnable(Bare.delegate({ prompt }).pipe(Effect.provideService(Bare, fullClient),
 same<Equal<Effect.Success<typeof Full>, typeof fullClient>>()
 // a client in hand does not require its provider again
 const byClient = fullClient.delegate({ prompt })
-same<Equal<Effect.Services<typeof byClient>, Who>>()
+same<Equal<Effect.Services<typeof byClient>, CurrentAgent>>()
 
 uses(fullClient.start({ prompt, persona: "A sceptic" }))
 // @ts-expect-error TS2322 Type 'string' is not assignable to type 'undefined'

@@ -1,13 +1,15 @@
 /**
  * Delegates from the handler of a tool, and says what the tools of an agent need.
  */
+// an illegal use is one for the effect checks too, which do not know that it is expected
+// @effect-diagnostics missingEffectContext:off missingEffectError:off missingLayerContext:off
 import { Context, Effect, Layer, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as Agent from "../../src/Agent.ts"
 import * as AgentTools from "../../src/AgentTools.ts"
 import { CurrentAgent } from "../../src/CurrentAgent.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
-import * as SessionStore from "../../src/SessionStore.ts"
+import type * as SessionStore from "../../src/SessionStore.ts"
 import { agentLayer, type Equal, prompt, runnable, same, sessionId, uses } from "./helpers.ts"
 
 // -----------------------------------------------------------------------------

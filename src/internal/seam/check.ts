@@ -96,9 +96,12 @@ const promptIssue = (prompt: unknown): string | undefined => {
 const isNames = (list: unknown): boolean =>
   list === undefined || (Array.isArray(list) && list.every((name) => typeof name === "string"))
 
+const isPositive = (input: Duration.Input): boolean =>
+  Option.exists(Duration.fromInput(input), (duration) => Duration.isGreaterThan(duration, Duration.zero))
+
 /** @internal What is malformed in a request, by itself. */
 export const fieldIssue = (request: AnyRequest): Issue | undefined => {
-  const { limits, maxDepth, maxTokens, model, prompt, toolFilter } = request
+  const { limits, maxDepth, maxTokens, model, prompt, timeout, toolFilter } = request
   if (maxDepth !== undefined && !isNatural(maxDepth)) {
     return { field: "maxDepth", issue: `a natural number up to 2^53 - 1 is needed, not ${String(maxDepth)}` }
   }
@@ -113,6 +116,9 @@ export const fieldIssue = (request: AnyRequest): Issue | undefined => {
     if ((allow === undefined && deny === undefined) || !isNames(allow) || !isNames(deny)) {
       return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
     }
+  }
+  if (timeout !== undefined && !isPositive(timeout)) {
+    return { field: "timeout", issue: "a positive duration is needed" }
   }
   return limits === undefined ? undefined : limitsIssue(limits)
 }
@@ -142,11 +148,6 @@ export const check = (
     const issue = fieldIssue(request)
     if (issue !== undefined) return Effect.fail(new InvalidRequest(issue))
     const timeout = request.timeout === undefined ? Option.none() : Duration.fromInput(request.timeout)
-    if (
-      request.timeout !== undefined && (Option.isNone(timeout) || !Duration.isGreaterThan(timeout.value, Duration.zero))
-    ) {
-      return Effect.fail(new InvalidRequest({ field: "timeout", issue: "a positive duration is needed" }))
-    }
     const rest = (output: Option.Option<ResolvedOutput>): Effect.Effect<Checked, CheckError> => {
       const parent = Context.get(context, CurrentAgent)
       if (request.signal?.aborted === true) return Effect.fail(new Cancelled({ cause: "parent" }))

@@ -239,8 +239,8 @@ export type ProviderRun<C extends Capabilities> = Steerable<C> & {
  * @category models
  * @since 0.1.0
  */
-// invariant by decree: the variance that the compiler finds for itself lets one pass for any flags
 export interface Implementation<in out C extends Capabilities> {
+  // invariant by decree: the variance that the compiler finds for itself lets one pass for any flags
   readonly start: (
     request: ResolvedStart<C>
   ) => Effect.Effect<ProviderRun<C>, StartError<C> | UnsupportedCapability, Scope.Scope>

@@ -13,7 +13,7 @@ import * as Stream from "effect/Stream"
 import { CallSite } from "../../AgentTools.ts"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type { ReleaseFailed, Result, Run } from "../../Subagent.ts"
-import { boundText } from "../session/bounded.ts"
+import { awaitWithin, boundText } from "../session/bounded.ts"
 import { answerText, type Failure, type Foreground, type Success, toWorking } from "./delegation.ts"
 
 /** @internal Anything that starting can fail with: all a model needs of it is its tag and its message. */
@@ -146,17 +146,19 @@ export const handle = (
         return "kind" in settled ? despite(run, settled, interrupted) : settled
       })
     }
-    if (site.progressWanted) {
-      yield* Effect.forkScoped(
+    const watching = site.progressWanted
+      ? yield* Effect.forkScoped(
         Stream.runForEach(run.progress, (progress) => {
           const working = toWorking(run.runId, run.id, progress)
           return working === undefined ? Effect.void : context.preliminary(working)
         }),
         { startImmediately: true }
       )
-    }
+      : undefined
     const outcome = yield* outcomeOf(run, encode)
     settled = outcome
+    // what the child did last comes before its answer; nobody who is slow to take it holds the answer up
+    if (watching !== undefined) yield* awaitWithin(watching, "1 second")
     const release = yield* Effect.exit(run.released)
     if (Exit.isFailure(release)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(release.cause))

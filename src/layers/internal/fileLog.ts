@@ -5,7 +5,7 @@
  * After the first failure nothing more is written, so that the log never has a hole. What is acknowledged by `flush` was
  * in the file *before* the lease was looked at: a successor, which measures the file after it has the lease, counts it.
  */
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -177,7 +177,7 @@ export const make = (options: Options): FileLog => {
 
   const poison = (cause: Cause.Cause<AppendError>): void => {
     const reason = cause.reasons.find((reason) => reason._tag === "Fail")
-    failure ??= reason?.error ?? new StoreFailed({ operation, what: "an event could not be encoded" })
+    failure ??= reason?.error ?? new StoreFailed({ operation, what: `an event has no encoding: ${Cause.pretty(cause)}` })
     pending = []
     waiting = 0
   }

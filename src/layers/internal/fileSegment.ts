@@ -159,8 +159,8 @@ export const resolve = Effect.fnUntraced(function*(
 // -----------------------------------------------------------------------------
 
 /** Bytes that are read at a time where each becomes events, and where none does. */
-const readSize = 64 * 1024
-const scanSize = 256 * 1024
+const readSize = 32 * 1024
+const scanSize = 128 * 1024
 
 /** What an open file of a segment still has to give, and how far it goes. */
 interface Opened {

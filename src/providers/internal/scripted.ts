@@ -1,8 +1,8 @@
 /**
  * Plays one child after a script: what the children of `Scripted` are made of.
  *
- * A child does its next thing only after everybody who is ready has had a turn, so whoever started it can subscribe to
- * its progress, or cancel it, before it acts.
+ * A child lets everybody who is ready go first, once, before it does anything: whoever started it can subscribe to its
+ * progress before there is any.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Deferred from "effect/Deferred"
@@ -89,11 +89,8 @@ const nextSteering = (child: Child): Effect.Effect<void> =>
 const perform = (child: Child, acts: ReadonlyArray<Act>): Effect.Effect<void> =>
   Effect.gen(function*() {
     for (const act of acts) {
-      // behind everybody who is ready now
-      yield* Effect.yieldNowWith(1)
-      if (child.ending !== undefined) return
       yield* performOne(child, act)
-      // a wait that ignored its interruption may have outlived the child
+      // it has settled; or it was cancelled, and this ignored it
       if (child.ending !== undefined) return
     }
   })
@@ -135,7 +132,7 @@ const performOne = Effect.fnUntraced(function*(child: Child, act: Act) {
 })
 
 const run = (child: Child): Effect.Effect<void> =>
-  Effect.onExit(perform(child, child.play.run), (exit) =>
+  Effect.onExit(Effect.andThen(Effect.yieldNowWith(1), perform(child, child.play.run)), (exit) =>
     Effect.sync(() => {
       if (Exit.isFailure(exit)) settleWith(child, "Died", Exit.failCause(exit.cause))
       else settle(child, { _tag: "Completed", structured: undefined })
@@ -145,7 +142,7 @@ const resultOf = (child: Child): Subagent.ProviderRun<Subagent.Unchecked>["resul
   Effect.suspend(() => {
     // the play begins when the run is published, which is when somebody first waits for its result
     if (child.fiber !== undefined || child.ending !== undefined) return Deferred.await(child.settled)
-    return Effect.flatMap(Effect.forkDetach(run(child)), (fiber) => {
+    return Effect.flatMap(Effect.forkDetach(run(child), { startImmediately: true }), (fiber) => {
       child.fiber = fiber
       return Deferred.await(child.settled)
     })
@@ -155,10 +152,9 @@ const release = (child: Child, abortCause: Effect.Effect<Option.Option<Session.A
   Effect.gen(function*() {
     const aborted = Option.getOrUndefined(yield* abortCause)
     const { fiber, journal, play, request: { provider, runId } } = child
-    fiber?.interruptUnsafe()
-    // at once, so that a child which ignores its interruption still has its partial output
+    // first of all, so that a child which ignores its interruption has its partial output as well
     settle(child, { _tag: "Aborted", cause: aborted ?? "disposed" })
-    if (fiber !== undefined) yield* Fiber.await(fiber)
+    if (fiber !== undefined) yield* Fiber.interrupt(fiber)
     if (play.release !== undefined) yield* play.release
     child.released = true
     journal.releases.push({ provider, runId, aborted })
