@@ -9,7 +9,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { type Cost, costs, type Profiled, report } from "./lib/profile.ts"
+import { type Cost, costs, type CpuProfile, type Profiled, report, weights } from "./lib/profile.ts"
 import { type Report, scenarios } from "./scenarios.ts"
 
 const { values: options } = parseArgs({
@@ -29,25 +29,24 @@ const chosen = (list: string | undefined): ReadonlyArray<string> => {
   if (list === undefined) return names
   const wanted = list.split(",").map((name) => name.trim()).filter((name) => name !== "")
   const unknown = wanted.filter((name) => !names.includes(name))
-  if (unknown.length > 0) throw new Error(`no scenario ${unknown.join(", ")}; there are: ${names.join(", ")}`)
-  return wanted
+  if (unknown.length === 0) return wanted
+  console.error(`no scenario ${unknown.join(", ")}; there are: ${names.join(", ")}`)
+  process.exit(2)
 }
 
-const child = (args: ReadonlyArray<string>): Promise<string> =>
+/** Runs a scenario in a process of its own and returns what it prints. */
+const inChild = (name: string, mode: string, flags: ReadonlyArray<string> = []): Promise<string> =>
   new Promise((resolve, reject) => {
     const script = fileURLToPath(new URL("./run.ts", import.meta.url))
-    const flags = args.filter((arg) => arg.startsWith("--"))
-    const rest = args.filter((arg) => !arg.startsWith("--"))
-    const process_ = spawn(process.execPath, ["--expose-gc", ...flags, script, ...rest], {
+    const child = spawn(process.execPath, ["--expose-gc", ...flags, script, name, mode], {
       stdio: ["ignore", "pipe", "inherit"]
     })
     let output = ""
-    process_.stdout.setEncoding("utf8").on("data", (text: string) => {
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
       output += text
     })
-    process_.on("error", reject)
-    process_.on("close", (code) =>
-      code === 0 ? resolve(output) : reject(new Error(`${rest.join(" ")} ended with ${code}`)))
+    child.on("error", reject)
+    child.on("close", (code) => code === 0 ? resolve(output) : reject(new Error(`${name} ended with ${code}`)))
   })
 
 const show = (value: number): string => value.toFixed(value < 10 ? 3 : 1)
@@ -67,12 +66,22 @@ const profile = async (name: string): Promise<void> => {
   const one = async (side: "ours" | "floor"): Promise<ReadonlyMap<string, Cost>> => {
     const directory = mkdtempSync(join(tmpdir(), "effect-subagent-bench-"))
     try {
-      const output = await child(["--cpu-prof", "--cpu-prof-interval=200", `--cpu-prof-dir=${directory}`, name, side])
+      const output = await inChild(name, side, [
+        "--cpu-prof",
+        "--cpu-prof-interval=200",
+        `--cpu-prof-dir=${directory}`
+      ])
+      const profiled = JSON.parse(output) as Profiled
+      if (profiled.of === "heap") return weights(profiled.profile, profiled.children)
       const [file] = readdirSync(directory)
-      return costs(JSON.parse(readFileSync(join(directory, file), "utf8")), JSON.parse(output) as Profiled)
+      return costs(JSON.parse(readFileSync(join(directory, file), "utf8")) as CpuProfile, profiled)
     } finally {
       rmSync(directory, { recursive: true, force: true })
     }
+  }
+  if (scenarios[name].profile === undefined) {
+    console.error(`${name} has no profile`)
+    process.exit(2)
   }
   const ours = await one("ours")
   const floor = await one("floor")
@@ -92,7 +101,7 @@ if (options.help) {
     console.log("scenario             ours     floor    ratio      quartiles   unit            target")
   }
   for (const name of chosen(options.only)) {
-    const result = JSON.parse(await child([name, options.quick ? "quick" : "measure"])) as Report
+    const result = JSON.parse(await inChild(name, options.quick ? "quick" : "measure")) as Report
     if (options.json) console.log(JSON.stringify(result.line))
     else {
       console.log(line(result))

@@ -27,18 +27,29 @@ export interface Scenario {
   readonly about: string
   readonly unit: string
   readonly run: (quick: boolean) => Promise<Report>
-  /** What `--profile` compares: both sides, how often they do what, and for how many units each of these counts. */
-  readonly profile?: {
-    readonly ours: Side
-    readonly floor: Side
-    readonly size: number
-    readonly repeat: number
-    readonly per: number
-  }
+  /**
+   * What `--profile` compares. `time`: both sides, how often they do what, and for how many units each of these counts.
+   * `heap`: both sides, and how many children each has.
+   */
+  readonly profile?:
+    | {
+      readonly of: "time"
+      readonly ours: Side
+      readonly floor: Side
+      readonly size: number
+      readonly repeat: number
+      readonly per: number
+    }
+    | {
+      readonly of: "heap"
+      readonly ours: resident.Family
+      readonly floor: resident.Family
+      readonly children: number
+    }
 }
 
 const blocks = 10
-const warmup = 2
+const warmup = 3
 
 const toLine = (scenario: string, unit: string, ours: ReadonlyArray<number>, floor: ReadonlyArray<number>): Line => {
   const ratios = ours.map((value, block) => value / floor[block])
@@ -77,7 +88,7 @@ const rounds = (scenario: string, options: {
   return {
     about,
     unit,
-    profile: { ...sides, size: 1, repeat, per },
+    profile: { of: "time", ...sides, size: 1, repeat, per },
     run: async (quick) => {
       const samples = await measure({ ...sides, async: plain(prompts) }, {
         blocks,
@@ -111,7 +122,7 @@ const growth = (scenario: string, options: {
   return {
     about,
     unit,
-    profile: { ...sides, size: largest, repeat: Math.max(1, Math.round(volume / largest)), per: largest },
+    profile: { of: "time", ...sides, size: largest, repeat: Math.max(1, Math.round(volume / largest)), per: largest },
     run: async (quick) => {
       const samples = await measure({ ...sides, async: plain(prompts) }, {
         blocks,
@@ -128,7 +139,9 @@ const growth = (scenario: string, options: {
         notes: [
           ...sizes.map((size, i) => {
             const { floor, ours, ratio } = toLine("", "", at(samples.ours, i), at(samples.floor, i))
-            return `at ${String(size).padStart(4)}: ${ours.toFixed(0)} µs against ${floor.toFixed(0)}: ${ratio.toFixed(3)}`
+            return `at ${String(size).padStart(4)}: ${ours.toFixed(0)} µs against ${floor.toFixed(0)}: ${
+              ratio.toFixed(3)
+            }`
           }),
           `exponents: ${
             Object.entries(samples).map(([name, side]) => `${name} ${median(exponents(side)).toFixed(3)}`).join(", ")
@@ -186,6 +199,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   resident: {
     about: "1000 children that wait for their model at the same time: heap after a garbage collection",
     unit: "bytes/child",
+    profile: { of: "heap", ours: resident.ours, floor: resident.bare, children: 1000 },
     run: async (quick) => {
       const weights = { ours: [] as Array<number>, floor: [] as Array<number> }
       const families = [["ours", resident.ours], ["floor", resident.bare]] as const
@@ -215,7 +229,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       const imports = makeImports("Subagent.js")
       try {
         const times = { ours: [] as Array<number>, floor: [] as Array<number> }
-        const runs = quick ? 1 : 5
+        const runs = quick ? 1 : 3
         const names = ["ours", "floor"] as const
         for (let block = -1; block < blocks; block++) {
           for (const name of block % 2 === 0 ? names : names.toReversed()) {

@@ -7,7 +7,6 @@
  * @since 0.1.0
  */
 import type * as AiError from "effect/ai/AiError"
-import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -32,6 +31,7 @@ import {
   SteerRejected,
   type TurnOutcome
 } from "./internal/agent/model.ts"
+import { now } from "./internal/agent/record.ts"
 import { sessionId } from "./internal/session/ids.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
@@ -329,7 +329,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ...(options.parent === undefined ? undefined : { parent: options.parent }),
       depth,
       cwd: options.cwd,
-      createdAt: yield* Clock.currentTimeMillis,
+      createdAt: yield* now,
       origin: options.origin ?? { kind: "root" },
       ...(seedLength === 0 ? undefined : { seedLength }),
       ...(options.label === undefined ? undefined : { label: options.label })
@@ -351,7 +351,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.sync(() => {
         for (const event of events) Session.advance(transcript, event)
       }))
-    const closers = Session.repair(transcript, yield* Clock.currentTimeMillis)
+    const closers = Session.repair(transcript, yield* now)
     if (closers.length > 0) {
       yield* log.append(closers)
       yield* log.flush

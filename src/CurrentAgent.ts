@@ -74,7 +74,7 @@ export class Lifetime {
   /** Ends it, runs `first`, and then tells the listeners. Only the first call counts. */
   end(how: "interrupted" | "closed", first?: () => void): void {
     if (this.#ended !== undefined) return
-    this.#ended = how
+    this.#ended = this.#within?.ended ?? how
     first?.()
     this.#unfollow?.()
     const listeners = this.#listeners

@@ -5,7 +5,18 @@ import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Cause, Effect, Exit, type Layer, Schema, Scope, Stream } from "effect"
 import type * as Session from "../src/Session.ts"
 import { SessionStore } from "../src/SessionStore.ts"
-import { called, ended, header, range, returned, said, saidMany, seqs, started, steered } from "./utils/sessionEvents.ts"
+import {
+  called,
+  ended,
+  header,
+  range,
+  returned,
+  said,
+  saidMany,
+  seqs,
+  started,
+  steered
+} from "./utils/sessionEvents.ts"
 
 const readAll = (id: string, from?: number) =>
   Effect.gen(function*() {
@@ -15,7 +26,9 @@ const readAll = (id: string, from?: number) =>
 
 const listed = Effect.gen(function*() {
   const store = yield* SessionStore
-  return (yield* Stream.runCollect(store.list)).map((entry) => entry._tag === "Session" ? String(entry.header.id) : entry)
+  return (yield* Stream.runCollect(store.list)).map((entry) =>
+    entry._tag === "Session" ? String(entry.header.id) : entry
+  )
 })
 
 const tagOf = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
@@ -139,7 +152,22 @@ export const sessionStoreConformance = (
       Effect.gen(function*() {
         const store = yield* SessionStore
         yield* store.create(header("a"))
-        const strange = ["b", "", ".", "..", "../a", "a/../a", "/etc", "a/", "a\0", "-a", ".a", "ü", "x".repeat(129), "a b"]
+        const strange = [
+          "b",
+          "",
+          ".",
+          "..",
+          "../a",
+          "a/../a",
+          "/etc",
+          "a/",
+          "a\0",
+          "-a",
+          ".a",
+          "ü",
+          "x".repeat(129),
+          "a b"
+        ]
         for (const id of strange) {
           assert.strictEqual(yield* tagOf(store.header(id)), "SessionNotFound", JSON.stringify(id))
           assert.strictEqual(yield* tagOf(store.open(id)), "SessionNotFound", JSON.stringify(id))
@@ -203,8 +231,9 @@ export const sessionStoreConformance = (
       "releases the lease of an interrupted writer",
       Effect.gen(function*() {
         const store = yield* SessionStore
-        yield* Effect.scoped(Effect.flatMap(store.create(header("a")), (log) =>
-          Effect.andThen(log.append([said(0)]), Effect.interrupt))).pipe(Effect.exit)
+        yield* Effect.scoped(
+          Effect.flatMap(store.create(header("a")), (log) => Effect.andThen(log.append([said(0)]), Effect.interrupt))
+        ).pipe(Effect.exit)
         yield* store.open("a")
         assert.deepStrictEqual(seqs(yield* readAll("a")), [0])
       })
@@ -275,9 +304,11 @@ export const sessionStoreConformance = (
         const store = yield* SessionStore
         const log = yield* store.create(header("a"))
         yield* log.append(saidMany(0, 100))
-        const read = Stream.runCollect(store.read("a").pipe(Stream.tap((event) =>
-          event.seq < 100 ? log.append([said(100 + event.seq)]) : Effect.void
-        )))
+        const read = Stream.runCollect(
+          store.read("a").pipe(
+            Stream.tap((event) => event.seq < 100 ? log.append([said(100 + event.seq)]) : Effect.void)
+          )
+        )
         const seen = seqs(yield* read)
         assert.isAtLeast(seen.length, 100)
         assert.deepStrictEqual(seen, range(0, seen.length))

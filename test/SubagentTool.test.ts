@@ -7,21 +7,10 @@ import * as Scripted from "../src/providers/Scripted.ts"
 import * as Spawn from "../src/providers/Spawn.ts"
 import * as Subagent from "../src/Subagent.ts"
 import * as SubagentTool from "../src/SubagentTool.ts"
-import { Delegate, params, program, result } from "./utils/delegating.ts"
+import { Delegate, nothing, params, program, result } from "./utils/delegating.ts"
 import { leakCheck } from "./utils/leaks.ts"
 
 leakCheck()
-
-const nothing = {
-  outputSchema: false,
-  depthLimit: false,
-  toolFilter: false,
-  persona: false,
-  model: false,
-  maxTokens: false,
-  steer: false,
-  resume: false
-} as const
 
 class Weak extends Subagent.Provider<Weak>()("weak", nothing) {}
 /** Two kinds of child under one name, as a configuration may swap them. */
@@ -145,6 +134,18 @@ describe("SubagentTool", () => {
         yield* close
         assert.match(Tool.getDescription(annotated) ?? "", fresh)
       }).pipe(Effect.provide(SubagentTool.layer(ByName)), Effect.provide(program([]))))
+
+    it.effect("follows the registry whose layer of it was built last, for as long as that lives", () =>
+      Effect.gen(function*() {
+        yield* add(Fresh, "first")
+        yield* Layer.build(SubagentTool.layer(ByName))
+        yield* Effect.scoped(Effect.gen(function*() {
+          yield* add(Knowing, "second")
+          yield* Layer.build(Layer.fresh(SubagentTool.layer(ByName)))
+          assert.match(Tool.getDescription(ByName) ?? "", knowing)
+        })).pipe(Effect.provide(Layer.fresh(Subagent.layer())))
+        assert.match(Tool.getDescription(ByName) ?? "", fresh)
+      }).pipe(Effect.provide(program([]))))
 
     it.effect("S491 follows nothing any more when its layer is closed", () =>
       Effect.gen(function*() {

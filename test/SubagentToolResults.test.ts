@@ -1,13 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Schema, SchemaGetter } from "effect"
 import { AiError, type Tool } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { CurrentAgent, defaultLimits, Lifetime } from "../src/CurrentAgent.ts"
 import * as Scripted from "../src/providers/Scripted.ts"
 import * as Spawn from "../src/providers/Spawn.ts"
 import * as Subagent from "../src/Subagent.ts"
 import * as SubagentTool from "../src/SubagentTool.ts"
 import { call, fail, finish, part, text } from "../src/testing/ScriptedModel.ts"
-import { Delegate, params, program, result } from "./utils/delegating.ts"
+import { Delegate, Fresh, params, program, result } from "./utils/delegating.ts"
 import { leakCheck } from "./utils/leaks.ts"
 
 leakCheck()
@@ -44,7 +45,7 @@ describe("SubagentTool", () => {
 
     it.effect("shows the model the files that the child made, and keeps them as plain JSON", () =>
       Effect.gen(function*() {
-        const one = yield* result(SubagentTool.make("delegate", Spawn.Spawn))
+        const one = yield* result(Fresh)
         assert.strictEqual(shown(one), "Here|(image/png)|(text/plain)")
         const [image, notes] = (one.encodedResult as { readonly files: ReadonlyArray<Record<string, unknown>> }).files
         assert.deepInclude(image, { type: "file", mediaType: "image/png" })
@@ -158,6 +159,20 @@ describe("SubagentTool", () => {
         }).pipe(Effect.provide(program([{ id: "child-1", run: [said, ending] }]))))
     }
 
+    it.effect("out of time: the tool's own limit, and what it had said by then", () =>
+      Effect.gen(function*() {
+        const tool = SubagentTool.make("delegate", Scripted.Scripted, { timeout: "1 minute" })
+        const fiber = yield* Effect.forkChild(result(tool), { startImmediately: true })
+        yield* TestClock.adjust("1 minute")
+        const one = yield* Fiber.join(fiber)
+        assert.deepInclude(one.encodedResult, {
+          error: "the agent was cancelled (timeout)",
+          reason: "Aborted",
+          partial: "so far"
+        })
+        assert.strictEqual((yield* (yield* Scripted.Recording).releases)[0].aborted, "timeout")
+      }).pipe(Effect.provide(program([[said, Scripted.hang]]))))
+
     it.effect("leaves out what there is not", () =>
       Effect.gen(function*() {
         const one = yield* result(Delegate)
@@ -166,7 +181,7 @@ describe("SubagentTool", () => {
 
     it.effect("in this process: a model that fails", () =>
       Effect.gen(function*() {
-        const one = yield* result(SubagentTool.make("delegate", Spawn.Spawn))
+        const one = yield* result(Fresh)
         assert.deepInclude(one.encodedResult, {
           error: "the agent failed (AuthenticationError)",
           reason: "Failed",
@@ -179,13 +194,13 @@ describe("SubagentTool", () => {
 
     it.effect("in this process: a model that is cut off", () =>
       Effect.gen(function*() {
-        const one = yield* result(SubagentTool.make("delegate", Spawn.Spawn))
+        const one = yield* result(Fresh)
         assert.deepInclude(one.encodedResult, { reason: "MaxTokens", partial: "so far" })
       }).pipe(Effect.provide(program([], { root: [], children: [[[text("so far"), finish("length")]]] }))))
 
     it.effect("in this process: a model that declines", () =>
       Effect.gen(function*() {
-        const one = yield* result(SubagentTool.make("delegate", Spawn.Spawn))
+        const one = yield* result(Fresh)
         assert.deepInclude(one.encodedResult, { reason: "Refusal", partial: "so far" })
       }).pipe(Effect.provide(program([], { root: [], children: [[[text("so far"), finish("content-filter")]]] }))))
   })

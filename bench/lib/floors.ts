@@ -18,7 +18,7 @@ interface Call {
 type Message =
   | { readonly role: "user" | "assistant"; readonly text: string }
   | { readonly role: "assistant"; readonly calls: ReadonlyArray<Call> }
-  | { readonly role: "tool"; readonly results: ReadonlyArray<Call & { readonly result: string }> }
+  | { readonly role: "tool"; readonly results: ReadonlyArray<Omit<Call, "params"> & { readonly result: string }> }
 
 const streamAsync = async function*(messages: ReadonlyArray<Message>): AsyncGenerator<Part> {
   const last = messages[messages.length - 1]
@@ -52,7 +52,7 @@ export const promptAsync = async (messages: Array<Message>, prompt: string): Pro
     const results = calls.length === 1
       ? [await executeAsync(calls[0])]
       : await Promise.all(calls.map((call) => executeAsync(call)))
-    messages.push({ role: "tool", results: calls.map((call, i) => ({ ...call, result: results[i] })) })
+    messages.push({ role: "tool", results: calls.map(({ id, name }, i) => ({ id, name, result: results[i] })) })
   }
 }
 
@@ -90,15 +90,18 @@ export const makeBare = Effect.fnUntraced(function*(
   ) => Effect.Effect<Stream.Stream<{ readonly encodedResult: unknown }>>
 
   const execute = (call: Call): Effect.Effect<Prompt.ToolResultPart> =>
-    Effect.flatMap(handle(call.name, call.params, call.id), (results) =>
-      Effect.map(Stream.runLast(results), (last) =>
-        Prompt.makePart("tool-result", {
-          id: call.id,
-          name: call.name,
-          isFailure: false,
-          result: last._tag === "Some" ? last.value.encodedResult : undefined,
-          providerExecuted: false
-        })))
+    Effect.flatMap(
+      handle(call.name, call.params, call.id),
+      (results) =>
+        Effect.map(Stream.runLast(results), (last) =>
+          Prompt.makePart("tool-result", {
+            id: call.id,
+            name: call.name,
+            isFailure: false,
+            result: last._tag === "Some" ? last.value.encodedResult : undefined,
+            providerExecuted: false
+          }))
+    )
 
   const bare: Bare = (messages, prompt) =>
     Effect.gen(function*() {

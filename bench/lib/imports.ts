@@ -62,7 +62,10 @@ export const makeImports = (module: string): Imports => {
   const floor = script("floor.js", modules)
 
   const run = (path: string) => (): number => {
-    const { status, stdout } = spawnSync(process.execPath, [path], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] })
+    const { status, stdout } = spawnSync(process.execPath, [path], {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "inherit"]
+    })
     if (status !== 0) throw new Error(`${pathToFileURL(path).href} ended with ${status}`)
     const { system, user } = JSON.parse(stdout) as NodeJS.CpuUsage
     return system + user

@@ -11,8 +11,7 @@
  * - `chain 5`: delegates `chain 4`, and so on down to `chain 0`, which answers
  */
 import { Effect, Layer, Schema, Stream } from "effect"
-import type { Prompt } from "effect/ai"
-import { LanguageModel, type Response, Tool } from "effect/ai"
+import { LanguageModel, type Prompt, type Response, Tool } from "effect/ai"
 
 export type Part = Response.StreamPartEncoded
 

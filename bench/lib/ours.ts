@@ -49,7 +49,10 @@ export const parent = (
 
 /** Sends a prompt and insists on the answer. */
 export const ask = (agent: Agent.Agent, prompt: string): Effect.Effect<void> =>
-  Effect.flatMap(Effect.orDie(agent.prompt(prompt)), (outcome) =>
-    outcome.cause._tag === "Completed" && outcome.text === "done"
-      ? Effect.void
-      : Effect.die(new Error(`the turn ended otherwise: ${JSON.stringify(outcome)}`)))
+  Effect.flatMap(
+    Effect.orDie(agent.prompt(prompt)),
+    (outcome) =>
+      outcome.cause._tag === "Completed" && outcome.text === "done"
+        ? Effect.void
+        : Effect.die(new Error(`the turn ended otherwise: ${JSON.stringify(outcome)}`))
+  )

@@ -2,6 +2,7 @@
  * Weighs children that are alive: each of them waits for a model that never answers.
  */
 import { Effect, Fiber, ManagedRuntime } from "effect"
+import { type HeapProfiler, Session } from "node:inspector/promises"
 import { setImmediate } from "node:timers/promises"
 import { Agents } from "../../src/Agent.ts"
 import * as SessionStore from "../../src/SessionStore.ts"
@@ -48,17 +49,47 @@ const heap = async (): Promise<number> => {
   return process.memoryUsage().heapUsed
 }
 
-/** The bytes of heap that each of so many living children takes. */
-export const weigh = async (family: Family, children: number): Promise<number> => {
-  // the runtime and the first agent are no child's weight
-  const stopOne = await family("fan 1 hang")
-  while (model.hanging.count < 1) await setImmediate()
-  const before = await heap()
-  const stop = await family(`fan ${children} hang`)
-  while (model.hanging.count < children + 1) await setImmediate()
-  const after = await heap()
-  await stop()
-  await stopOne()
-  if (model.hanging.count > 0) throw new Error(`${model.hanging.count} children are still alive`)
-  return (after - before) / children
+const alive = async (count: number): Promise<void> => {
+  while (model.hanging.count !== count) await setImmediate()
 }
+
+/** Starts so many children and tells `between` when all of them are there. */
+const withChildren = async <A>(family: Family, children: number, between: () => Promise<A>): Promise<A> => {
+  const stop = await family(`fan ${children} hang`)
+  await alive(children + 1)
+  const result = await between()
+  await stop()
+  return result
+}
+
+/** With one agent that lives from before: the runtime and what is made at the first use are no child's weight. */
+const besideAnother = async <A>(family: Family, body: () => Promise<A>): Promise<A> => {
+  const stop = await family("fan 1 hang")
+  await alive(1)
+  const result = await body()
+  await stop()
+  await alive(0)
+  return result
+}
+
+/** The bytes of heap that each of so many living children takes. */
+export const weigh = (family: Family, children: number): Promise<number> =>
+  besideAnother(family, async () => {
+    const before = await heap()
+    const after = await withChildren(family, children, heap)
+    return (after - before) / children
+  })
+
+/** What is alive with so many children, by the functions that allocated it. */
+export const sample = (family: Family, children: number): Promise<HeapProfiler.SamplingHeapProfile> =>
+  besideAnother(family, async () => {
+    const session = new Session()
+    session.connect()
+    await session.post("HeapProfiler.startSampling", { samplingInterval: 512 })
+    const profile = await withChildren(family, children, async () => {
+      await heap()
+      return (await session.post("HeapProfiler.stopSampling")).profile
+    })
+    session.disconnect()
+    return profile
+  })

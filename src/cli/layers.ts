@@ -31,7 +31,8 @@ const OfflineDelegate = SubagentTool.make("delegate", Spawn.Spawn, {
 
 /** What a language model delegates with: its children may delegate as well, as deep as they may. */
 const Delegate = SubagentTool.make("delegate", Spawn.Spawn, {
-  description: "Hands a self-contained task to a fresh agent with the same tools, and returns its answer. Worth it for " +
+  description:
+    "Hands a self-contained task to a fresh agent with the same tools, and returns its answer. Worth it for " +
     "work that is independent of the rest."
 })
 

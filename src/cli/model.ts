@@ -5,7 +5,6 @@
  *
  * @since 0.1.0
  */
-import type { LanguageModelV4 } from "@ai-sdk/provider"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -119,8 +118,10 @@ const optionalKey = (provider: string): Effect.Effect<Key | undefined> =>
   })
 
 const requiredKey = (provider: string): Effect.Effect<Key, KeyMissing> =>
-  Effect.flatMap(optionalKey(provider), (key) =>
-    key === undefined ? Effect.fail(new KeyMissing({ variable: keyVariable(provider) })) : Effect.succeed(key))
+  Effect.flatMap(
+    optionalKey(provider),
+    (key) => key === undefined ? Effect.fail(new KeyMissing({ variable: keyVariable(provider) })) : Effect.succeed(key)
+  )
 
 const load = <A>(name: string, module: () => Promise<A>): Effect.Effect<A, PackageMissing> =>
   Effect.tryPromise({
@@ -139,7 +140,7 @@ const secretsOf = (key: Key | undefined): { readonly secrets: ReadonlyArray<Key>
 })
 
 const remote = (
-  model: LanguageModelV4,
+  model: Parameters<typeof AiSdkModel.layer>[0],
   key: Key | undefined,
   options: AiSdkModel.Options = {}
 ): Layer.Layer<LanguageModel.LanguageModel> => AiSdkModel.layer(model, { ...options, ...secretsOf(key) })

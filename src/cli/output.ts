@@ -39,8 +39,11 @@ export class Output extends Context.Service<Output, {
 
 const writer = (name: OutputClosed["stream"], stream: NodeJS.WriteStream) => (text: string) =>
   Effect.callback<void, OutputClosed>((resume) => {
-    stream.write(text, (error) =>
-      resume(error === undefined || error === null ? Effect.void : Effect.fail(new OutputClosed({ stream: name }))))
+    stream.write(
+      text,
+      (error) =>
+        resume(error === undefined || error === null ? Effect.void : Effect.fail(new OutputClosed({ stream: name })))
+    )
   })
 
 /** @internal */

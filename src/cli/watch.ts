@@ -12,7 +12,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { type Agent, Agents, type TurnOutcome } from "../Agent.ts"
+import { type Agent, Agents, type Progress, type TurnOutcome } from "../Agent.ts"
 import { awaitWithin } from "../internal/session/bounded.ts"
 import * as Subagent from "../Subagent.ts"
 import type { OutputClosed } from "./output.ts"
@@ -34,8 +34,38 @@ class End extends Subagent.Provider<End>()("subagent-cli-end", {
 const markEnd = Effect.flatMap(Subagent.Subagents, (subagents) =>
   Effect.scoped(subagents.register(End, {
     start: () =>
-      Effect.fail(new Subagent.StartFailed({ provider: End.providerName, reason: "Exited", diagnostic: "it is no agent" }))
+      Effect.fail(
+        new Subagent.StartFailed({ provider: End.providerName, reason: "Exited", diagnostic: "it is no agent" })
+      )
   })))
+
+/** What an agent had done in its turn before it was watched, as its conversation shows it. */
+const missedBy = (
+  transcript: Effect.Success<Agent["transcript"]>,
+  status: Effect.Success<Agent["status"]>
+): ReadonlyArray<Progress> => {
+  const missed: Array<Progress> = []
+  let step = 0
+  for (const message of transcript.slice(transcript.findLastIndex(({ role }) => role === "user") + 1)) {
+    if (message.role === "assistant") {
+      missed.push({ _tag: "StepStarted", step: step++ })
+      for (const part of message.content) {
+        if (part.type !== "tool-call") continue
+        missed.push({ _tag: "ToolStarted", id: part.id, name: part.name, params: part.params })
+      }
+    } else if (message.role === "tool") {
+      for (const part of message.content) {
+        if (part.type !== "tool-result") continue
+        missed.push({ _tag: "ToolEnded", id: part.id, name: part.name, isFailure: part.isFailure })
+      }
+    }
+  }
+  // between its calls and their results it runs tools, otherwise it asks its model
+  if (status === "running" && transcript.at(-1)?.role !== "assistant" && transcript.length > 0) {
+    missed.push({ _tag: "StepStarted", step })
+  }
+  return missed
+}
 
 /** @internal */
 export interface Watch {
@@ -65,12 +95,32 @@ export const watch = (
     const show = (event: ViewEvent): Effect.Effect<void> =>
       Effect.catch(view.show(event), (error) => Deferred.fail(broken, error))
 
-    const follow = (agent: Agent): Effect.Effect<void> =>
-      Stream.runForEach(agent.progress, (progress) =>
-        Effect.flatMap(Clock.currentTimeMillis, (at) => show({ _tag: "Agent", at, session: agent.id, progress }))).pipe(
-          Effect.forkIn(scope, { startImmediately: true }),
-          Effect.map((fiber) => void watchers.set(agent.id, fiber))
-        )
+    // subscribes first: an agent acts as soon as it is there, and does not wait until that has been shown
+    const follow = (agent: Agent, first: ViewEvent): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        const pull = yield* Stream.toPull(agent.progress)
+        const missed = missedBy(yield* agent.transcript, yield* agent.status)
+        const tell = (progress: Progress) =>
+          Effect.flatMap(Clock.currentTimeMillis, (at) => show({ _tag: "Agent", at, session: agent.id, progress }))
+        yield* show(first)
+        yield* Effect.forEach(missed, tell, { discard: true })
+        const last = missed.at(-1)
+        let told = last?._tag === "StepStarted" ? last.step : undefined
+        while (true) {
+          for (const progress of yield* pull) {
+            // the step that was said to begin may only begin now
+            const isTold = progress._tag === "StepStarted" && progress.step === told
+            told = undefined
+            if (!isTold) yield* tell(progress)
+          }
+        }
+      }).pipe(
+        Effect.scoped,
+        // the end of the stream is that of the agent
+        Effect.catch(() => Effect.void),
+        Effect.forkIn(scope, { startImmediately: true }),
+        Effect.map((fiber) => void watchers.set(agent.id, fiber))
+      )
 
     // what an agent did comes before its end
     const unfollow = (id: string): Effect.Effect<void> => {
@@ -84,9 +134,9 @@ export const watch = (
       (event) => {
         switch (event._tag) {
           case "RunStarted":
-            return Effect.andThen(
-              show(event),
-              Effect.flatMap(agents.get(event.id), Option.match({ onNone: () => Effect.void, onSome: follow }))
+            return Effect.flatMap(
+              agents.get(event.id),
+              Option.match({ onNone: () => show(event), onSome: (agent) => follow(agent, event) })
             )
           case "RunEnded":
             return Effect.andThen(unfollow(event.id), show(event))
@@ -111,8 +161,7 @@ export const watch = (
       root: (agent, began) =>
         Effect.gen(function*() {
           const at = yield* Clock.currentTimeMillis
-          yield* show({ _tag: "Began", at, session: agent.id, ...began })
-          yield* follow(agent)
+          yield* follow(agent, { _tag: "Began", at, session: agent.id, ...began })
         }),
       ended: (agent, outcome) =>
         Effect.map(Clock.currentTimeMillis, (at) => {

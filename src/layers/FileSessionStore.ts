@@ -39,7 +39,8 @@ import { make } from "./internal/fileStore.ts"
 
 /**
  * - `directory`: where the sessions are; it is made if it is not there. A relative path starts from the working
- *   directory at the time the layer is built. The file system under it has to know hard links
+ *   directory at the time the layer is built. The file system under it has to know hard links, and one store holds at
+ *   most as many sessions at a time as a file may have of them (65,000 on ext4)
  * - `lease`: how long a holder that is not on this host is respected after its last sign of life: 10 seconds by
  *   default, at least a tenth of a second. Holders give one every third of it. The clocks of hosts that share a
  *   directory have to agree to well within half of it
@@ -66,9 +67,9 @@ const leaseMillis = (lease: Duration.Input | undefined): number =>
  *   than a thousand that wait make `append` wait too. Reading through the same store shows them at once.
  * - `flush` returns when they are on the disk and the lease was still held after that. A failed write or `fsync` ends
  *   the log: every later `append` and `flush` fails `StoreFailed`.
- * - `open` reads the log through once, a bounded part at a time. An append that its writer did not finish is copied to
- *   `<epoch>.torn`, logged as a warning, and does not count; any other damage is refused as `Corrupt` with file, line
- *   and byte, as it is by `read` when it gets there.
+ * - `open` goes through the log once, a bounded part at a time, and sees that every line is an event in its place. An
+ *   append that its writer did not finish is copied to `<epoch>.torn`, logged as a warning, and does not count; any
+ *   other damage is refused as `Corrupt` with file, line and byte. `read` does the same as it gets there, and decodes.
  * - A session whose holder is a live process on this host, this one included, fails `HeldElsewhere` without `until`;
  *   one that is held on another host fails with `until`, and is taken over after that. A holder that was killed, or
  *   whose host was started anew, is replaced at once. The replaced writer, should it still live, fails `LeaseLost`.

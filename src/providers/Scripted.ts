@@ -6,8 +6,8 @@
  *
  * ```ts
  * Scripted.delegate({ prompt: "Audit a.ts" }).pipe(
- *   Effect.provide(Scripted.layer([[Scripted.text("Looks fine")]]).pipe(Layer.provideMerge(Subagent.layer()))),
- *   Effect.provide(Agent.layerRoot({ cwd: "/work" }))
+ *   Effect.provide(Scripted.layer([[Scripted.text("Looks fine")]])),
+ *   Effect.provide([Subagent.layer(), Scripted.layerCaller()])
  * )
  * ```
  *
@@ -17,8 +17,9 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { CurrentAgent, defaultLimits, Lifetime } from "../CurrentAgent.ts"
 import { boundText } from "../internal/session/bounded.ts"
-import type * as Session from "../Session.ts"
+import * as Session from "../Session.ts"
 import * as Subagent from "../Subagent.ts"
 import { implement, type Journal } from "./internal/scripted.ts"
 import type {
@@ -145,6 +146,26 @@ export const layer = (
   Subagent.DuplicateProvider | Subagent.InvalidProvider,
   Subagent.Subagents
 > => layerFor(Scripted, script)
+
+/**
+ * Somebody to delegate for where there are no agents: a root with the session id `caller`, the working directory `/`
+ * and the default limits, unless `identity` says otherwise.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerCaller = (identity: Partial<CurrentAgent["Service"]> = {}): Layer.Layer<CurrentAgent> =>
+  Layer.sync(CurrentAgent, () => ({
+    sessionId: Session.SessionId.make("caller"),
+    depth: 0,
+    cwd: "/",
+    model: undefined,
+    maxTokens: undefined,
+    restrictions: [],
+    limits: defaultLimits,
+    lifetime: new Lifetime(),
+    ...identity
+  }))
 
 // -----------------------------------------------------------------------------
 // what a child does

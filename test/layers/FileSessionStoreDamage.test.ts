@@ -1,10 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Stream } from "effect"
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { Effect, Layer, Logger, type Scope, Stream } from "effect"
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
+import * as FileSessionStore from "../../src/layers/FileSessionStore.ts"
 import type * as Session from "../../src/Session.ts"
 import { SessionStore } from "../../src/SessionStore.ts"
-import * as FileSessionStore from "../../src/layers/FileSessionStore.ts"
 import { leakCheck, tempDir } from "../utils/leaks.ts"
 import { header, range, said, saidMany, seqs } from "../utils/sessionEvents.ts"
 
@@ -44,7 +54,7 @@ const setLines = (file: string, change: (lines: Array<string>) => Array<string>)
 /** Runs with a store in a directory of its own; collects what is logged. */
 const inStore = (
   title: string,
-  body: (directory: string, logged: Array<string>) => Effect.Effect<void, unknown, SessionStore>
+  body: (directory: string, logged: Array<string>) => Effect.Effect<void, unknown, SessionStore | Scope.Scope>
 ) =>
   it.live(title, () =>
     Effect.gen(function*() {
@@ -78,41 +88,50 @@ const refuses = (id: string, where: string, what: RegExp, from = 0) =>
 describe("FileSessionStore and damage", () => {
   describe("a torn tail", () => {
     for (const cut of [1, 5, 60]) {
-      inStore(`of ${cut} missing bytes is set aside, reported and not read`, (directory, logged) =>
-        Effect.gen(function*() {
-          yield* write("a", saidMany(0, 4))
-          const file = join(directory, "a", "0.jsonl")
-          const whole = readFileSync(file)
-          writeFileSync(file, whole.subarray(0, whole.length - cut))
-          assert.deepStrictEqual(yield* read("a"), [0, 1, 2])
-          assert.isFalse(existsSync(join(directory, "a", "0.torn")), "reading changes nothing")
+      inStore(
+        `of ${cut} missing bytes is set aside, reported and not read`,
+        (directory, logged) =>
+          Effect.gen(function*() {
+            yield* write("a", saidMany(0, 4))
+            const file = join(directory, "a", "0.jsonl")
+            const whole = readFileSync(file)
+            writeFileSync(file, whole.subarray(0, whole.length - cut))
+            assert.deepStrictEqual(yield* read("a"), [0, 1, 2])
+            assert.isFalse(existsSync(join(directory, "a", "0.torn")), "reading changes nothing")
 
-          yield* append("a", said(3, "again"), said(4))
-          const torn = readFileSync(join(directory, "a", "0.torn"), "utf8")
-          assert.strictEqual(torn + whole.subarray(whole.length - cut).toString(), JSON.stringify(JSON.parse(torn + whole.subarray(whole.length - cut).toString())) + "\n")
-          assert.deepStrictEqual(yield* read("a"), [0, 1, 2, 3, 4])
-          assert.strictEqual(logged.length, 1)
-          assert.match(logged[0], /^Warn session a: set \d+ bytes of an unfinished append aside in .*0\.torn$/)
+            yield* append("a", said(3, "again"), said(4))
+            const torn = readFileSync(join(directory, "a", "0.torn"), "utf8")
+            assert.strictEqual(
+              torn + whole.subarray(whole.length - cut).toString(),
+              JSON.stringify(JSON.parse(torn + whole.subarray(whole.length - cut).toString())) + "\n"
+            )
+            assert.deepStrictEqual(yield* read("a"), [0, 1, 2, 3, 4])
+            assert.strictEqual(logged.length, 1)
+            assert.match(logged[0], /^Warn session a: set \d+ bytes of an unfinished append aside in .*0\.torn$/)
 
-          yield* append("a", said(5))
-          assert.strictEqual(logged.length, 1, "it is reported once")
-        }))
+            yield* append("a", said(5))
+            assert.strictEqual(logged.length, 1, "it is reported once")
+          })
+      )
     }
 
-    inStore("takes the whole append with it, however many of its events are there", (directory) =>
-      Effect.gen(function*() {
-        yield* write("a", [said(0)])
-        yield* append("a", said(1), said(2), said(3))
-        const file = join(directory, "a", "1.jsonl")
-        const whole = readFileSync(file)
-        // the first two of the three stay
-        for (const cut of [1, lines(file).at(-1)!.length + 1]) {
-          writeFileSync(file, whole.subarray(0, whole.length - cut))
-          assert.deepStrictEqual(yield* read("a"), [0])
-        }
-        yield* append("a", said(1, "anew"))
-        assert.deepStrictEqual(yield* read("a"), [0, 1])
-      }))
+    inStore(
+      "takes the whole append with it, however many of its events are there",
+      (directory) =>
+        Effect.gen(function*() {
+          yield* write("a", [said(0)])
+          yield* append("a", said(1), said(2), said(3))
+          const file = join(directory, "a", "1.jsonl")
+          const whole = readFileSync(file)
+          // the first two of the three stay
+          for (const cut of [1, lines(file).at(-1)!.length + 1]) {
+            writeFileSync(file, whole.subarray(0, whole.length - cut))
+            assert.deepStrictEqual(yield* read("a"), [0])
+          }
+          yield* append("a", said(1, "anew"))
+          assert.deepStrictEqual(yield* read("a"), [0, 1])
+        })
+    )
 
     inStore("of zeros, as power cuts leave them, is one too", (directory, logged) =>
       Effect.gen(function*() {
@@ -138,14 +157,17 @@ describe("FileSessionStore and damage", () => {
         assert.deepStrictEqual(yield* read("a"), [0])
       }))
 
-    inStore("in the first record of a later lease leaves what was there before it", (directory) =>
-      Effect.gen(function*() {
-        yield* write("a", [said(0)], [said(1)])
-        writeFileSync(join(directory, "a", "1.jsonl"), "{\"segment\":{\"ver")
-        assert.deepStrictEqual(yield* read("a"), [0])
-        yield* append("a", said(1))
-        assert.deepStrictEqual(yield* read("a"), [0, 1])
-      }))
+    inStore(
+      "in the first record of a later lease leaves what was there before it",
+      (directory) =>
+        Effect.gen(function*() {
+          yield* write("a", [said(0)], [said(1)])
+          writeFileSync(join(directory, "a", "1.jsonl"), "{\"segment\":{\"ver")
+          assert.deepStrictEqual(yield* read("a"), [0])
+          yield* append("a", said(1))
+          assert.deepStrictEqual(yield* read("a"), [0, 1])
+        })
+    )
   })
 
   describe("damage in the middle is refused with file, line and byte:", () => {
@@ -165,7 +187,10 @@ describe("FileSessionStore and damage", () => {
           // what is before it can still be had
           const store = yield* SessionStore
           const seen: Array<number> = []
-          yield* store.read("a").pipe(Stream.runForEach((event) => Effect.sync(() => seen.push(event.seq))), Effect.flip)
+          yield* store.read("a").pipe(
+            Stream.runForEach((event) => Effect.sync(() => seen.push(event.seq))),
+            Effect.flip
+          )
           assert.deepStrictEqual(seen, range(0, line - 2))
         }))
 
@@ -175,7 +200,7 @@ describe("FileSessionStore and damage", () => {
     damage("a gap", (all) => all.toSpliced(3, 1), 4, /^seq 3 where 2 was due$/)
     damage("an event twice", (all) => all.toSpliced(3, 0, all[2]), 4, /^seq 1 where 2 was due$/)
     damage("an event without a seq", (all) => all.with(3, "{\"_tag\":\"TurnStarted\",\"turn\":0}"), 4, /seq/)
-    damage("a bad last line", (all) => all.with(-1, "garbage"), 6, /^not JSON/)
+    damage("a bad last line", (all) => all.toSpliced(5, 1, "garbage"), 6, /^not JSON/)
     damage("another file's text", (all) => all.with(1, "Hello"), 2, /^not JSON/)
 
     inStore("a byte that is no UTF-8", (directory) =>
@@ -206,22 +231,23 @@ describe("FileSessionStore and damage", () => {
         }
       }))
 
-    inStore("an earlier segment that is gone, or shorter than its successor says", (directory) =>
-      Effect.gen(function*() {
-        yield* write("a", saidMany(0, 3), [said(3)])
-        const file = join(directory, "a", "0.jsonl")
-        const whole = readFileSync(file)
-        writeFileSync(file, whole.subarray(0, whole.length - 1))
-        yield* refuses("a", file, /bytes long where its successor counts/)
-        const { unlinkSync } = yield* Effect.promise(() => import("node:fs"))
-        unlinkSync(file)
-        yield* refuses("a", file, /missing/)
-      }))
+    inStore(
+      "an earlier segment that is gone, or shorter than its successor says",
+      (directory) =>
+        Effect.gen(function*() {
+          yield* write("a", saidMany(0, 3), [said(3)])
+          const file = join(directory, "a", "0.jsonl")
+          const whole = readFileSync(file)
+          writeFileSync(file, whole.subarray(0, whole.length - 1))
+          yield* refuses("a", file, /bytes long where its successor counts/)
+          unlinkSync(file)
+          yield* refuses("a", file, /missing/)
+        })
+    )
 
     inStore("a log that is gone", (directory) =>
       Effect.gen(function*() {
         yield* write("a", [said(0)])
-        const { unlinkSync } = yield* Effect.promise(() => import("node:fs"))
         unlinkSync(join(directory, "a", "0.jsonl"))
         const store = yield* SessionStore
         const error = yield* Effect.flip(Stream.runDrain(store.read("a")))
@@ -274,27 +300,31 @@ describe("FileSessionStore and damage", () => {
       Effect.gen(function*() {
         const store = yield* SessionStore
         yield* write("a", [said(0)])
-        const { unlinkSync } = yield* Effect.promise(() => import("node:fs"))
         unlinkSync(join(directory, "a", "header.json"))
         assert.strictEqual((yield* Effect.flip(store.header("a")))._tag, "Corrupt")
         assert.deepStrictEqual((yield* Stream.runCollect(store.list)).map((entry) => entry._tag), ["Damaged"])
       }))
   })
 
-  inStore("a damaged child is shown to its parent, or to every one if it cannot be told", (directory) =>
-    Effect.gen(function*() {
-      const store = yield* SessionStore
-      const parent = header("p").id
-      for (const id of ["c1", "c2", "c3"]) yield* Effect.scoped(store.create(header(id, { parent })))
-      yield* Effect.scoped(store.create(header("q1", { parent: header("q").id })))
-      writeFileSync(join(directory, "c2", "header.json"), JSON.stringify({ ...header("c2", { parent }), version: 2 }))
-      writeFileSync(join(directory, "c3", "header.json"), "{")
-      const children = (id: string) =>
-        Effect.map(Stream.runCollect(store.children(id)), (entries) =>
-          entries.map((entry) => entry._tag === "Session" ? String(entry.header.id) : `damaged ${entry.id}`))
-      assert.deepStrictEqual(yield* children("p"), ["c1", "damaged c2", "damaged c3"])
-      assert.deepStrictEqual(yield* children("q"), ["q1", "damaged c3"])
-    }))
+  inStore(
+    "a damaged child is shown to its parent, or to every one if it cannot be told",
+    (directory) =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const parent = header("p").id
+        for (const id of ["c1", "c2", "c3"]) yield* Effect.scoped(store.create(header(id, { parent })))
+        yield* Effect.scoped(store.create(header("q1", { parent: header("q").id })))
+        writeFileSync(join(directory, "c2", "header.json"), JSON.stringify({ ...header("c2", { parent }), version: 2 }))
+        writeFileSync(join(directory, "c3", "header.json"), "{")
+        const children = (id: string) =>
+          Effect.map(Stream.runCollect(store.children(id)), (entries) =>
+            entries.map((entry) =>
+              entry._tag === "Session" ? String(entry.header.id) : `damaged ${entry.id}`
+            ))
+        assert.deepStrictEqual(yield* children("p"), ["c1", "damaged c2", "damaged c3"])
+        assert.deepStrictEqual(yield* children("q"), ["q1", "damaged c3"])
+      })
+  )
 
   inStore("foreign files and directories are left alone and not listed", (directory) =>
     Effect.gen(function*() {
@@ -326,20 +356,15 @@ describe("FileSessionStore and damage", () => {
   inStore("a symbolic link in the place of a session leads nowhere", (directory) =>
     Effect.gen(function*() {
       const store = yield* SessionStore
-      const outside = yield* Effect.scoped(Effect.gen(function*() {
-        yield* write("real", [said(0)])
-        const elsewhere = join(directory, "..", `${directory.split("/").at(-1)}-elsewhere`)
-        cpSync(join(directory, "real"), elsewhere, { recursive: true })
-        return elsewhere
-      }))
+      const outside = join(yield* tempDir, "real")
+      yield* write("real", [said(0)])
+      cpSync(join(directory, "real"), outside, { recursive: true })
       symlinkSync(outside, join(directory, "link"))
-      yield* Effect.gen(function*() {
-        assert.strictEqual((yield* Effect.flip(store.header("link")))._tag, "SessionNotFound")
-        assert.strictEqual((yield* Effect.flip(Stream.runDrain(store.read("link"))))._tag, "SessionNotFound")
-        assert.strictEqual((yield* Effect.flip(Effect.scoped(store.open("link"))))._tag, "SessionNotFound")
-        assert.strictEqual((yield* Effect.flip(Effect.scoped(store.create(header("link")))))._tag, "StoreFailed")
-        assert.strictEqual((yield* Stream.runCollect(store.list)).length, 1)
-        assert.deepStrictEqual(readdirSync(outside).sort(), ["0.jsonl", "header.json"])
-      }).pipe(Effect.ensuring(Effect.promise(() => import("node:fs/promises").then((fs) => fs.rm(outside, { recursive: true })))))
+      assert.strictEqual((yield* Effect.flip(store.header("link")))._tag, "SessionNotFound")
+      assert.strictEqual((yield* Effect.flip(Stream.runDrain(store.read("link"))))._tag, "SessionNotFound")
+      assert.strictEqual((yield* Effect.flip(Effect.scoped(store.open("link"))))._tag, "SessionNotFound")
+      assert.strictEqual((yield* Effect.flip(Effect.scoped(store.create(header("link")))))._tag, "StoreFailed")
+      assert.strictEqual((yield* Stream.runCollect(store.list)).length, 1)
+      assert.deepStrictEqual(readdirSync(outside).toSorted(), ["0.jsonl", "header.json"])
     }))
 })

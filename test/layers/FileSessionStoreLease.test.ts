@@ -1,41 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Latch, Layer, Logger, Scope, Stream } from "effect"
+import { Effect, Exit, Fiber, Latch, Logger, Scope } from "effect"
 import { linkSync, readdirSync, readFileSync, readlinkSync, statSync, utimesSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
-import * as FileSessionStore from "../../src/layers/FileSessionStore.ts"
-import { SessionStore } from "../../src/SessionStore.ts"
 import { leakCheck, tempDir } from "../utils/leaks.ts"
 import { header, range, said, seqs } from "../utils/sessionEvents.ts"
-import { holder } from "../utils/sessionHolder.ts"
+import { assertHeld, gatedStoreOn, locks, readAll, storeOn } from "../utils/sessionStores.ts"
 import * as Watched from "../utils/watchedFileSystem.ts"
 
 leakCheck()
-
-/** One more store on a directory, as another process would have it. */
-const storeOn = (options: FileSessionStore.Options) =>
-  Effect.map(Layer.build(Layer.fresh(FileSessionStore.layerNode(options))), Context.get(SessionStore))
-
-/** A store whose every call goes through a gate: closed, it is as good as a stopped process. */
-const gatedStoreOn = (options: FileSessionStore.Options, hook: Watched.Hook = () => Effect.void) =>
-  Effect.gen(function*() {
-    const gate = yield* Latch.make(true)
-    const layer = Layer.provide(
-      FileSessionStore.layer(options),
-      Watched.layer((call) => Effect.andThen(hook(call), gate.await))
-    )
-    // opened before the store is closed, which has calls to make as well
-    const context = yield* Layer.build(Layer.fresh(layer))
-    yield* Effect.addFinalizer(() => gate.open)
-    return { gate, store: Context.get(context, SessionStore) }
-  })
-
-const readAll = (store: SessionStore["Service"], id: string) => Stream.runCollect(store.read(id))
-
-const assertHeld = (error: unknown, pid: number, host: string): void =>
-  assert.deepInclude(error as object, { _tag: "HeldElsewhere", id: "a", holder: `pid ${pid} on host ${host}` })
-
-const locks = (directory: string, id = "a") => readdirSync(join(directory, id)).filter((name) => name.endsWith(".lock"))
 
 describe("FileSessionStore leases", () => {
   it.live("two stores in one process never hold one session", () =>
@@ -88,148 +61,13 @@ describe("FileSessionStore leases", () => {
       yield* log.append([said(0)])
       yield* Scope.close(scope, Exit.void)
       assert.strictEqual((yield* Effect.flip(log.append([said(1)])))._tag, "LeaseLost")
-      assert.deepStrictEqual(readdirSync(directory).sort(), [".holders", "a"])
+      assert.deepStrictEqual(readdirSync(directory).toSorted(), [".holders", "a"])
       assert.deepStrictEqual(readdirSync(join(directory, ".holders")), [])
       assert.deepStrictEqual(locks(directory), [])
       const other = yield* storeOn({ directory })
       yield* other.open("a")
       assert.deepStrictEqual(seqs(yield* readAll(other, "a")), [0])
     }))
-
-  describe("two processes", () => {
-    it.live("never hold one session", () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        const store = yield* storeOn({ directory })
-        const child = yield* holder({ directory, id: "a" })
-        assert.strictEqual(yield* child.ask("create"), "ok")
-        const error = yield* Effect.flip(store.open("a"))
-        assertHeld(error, child.pid, hostname())
-        assert.notProperty(error, "until")
-
-        assert.strictEqual(yield* child.ask("append 0"), "ok")
-        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0], "what is held can be read")
-        assert.strictEqual(yield* child.ask("close"), "ok")
-        yield* Effect.scoped(Effect.gen(function*() {
-          const log = yield* store.open("a")
-          yield* log.append([said(1)])
-          assertHeld(JSON.parse(yield* child.ask("open")), process.pid, hostname())
-        }))
-        assert.strictEqual(yield* child.ask("open"), "ok")
-        assert.strictEqual(yield* child.ask("append 2"), "ok")
-        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1, 2])
-      }))
-
-    it.live("take over at once from one that was killed, and lose nothing it had flushed", () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        const store = yield* storeOn({ directory })
-        let next = 0
-        for (let round = 0; round < 3; round++) {
-          const child = yield* holder({ directory, id: "a" })
-          assert.strictEqual(yield* child.ask(round === 0 ? "create" : "open"), "ok")
-          assert.strictEqual(yield* child.ask(`append ${next}`), "ok")
-          assert.strictEqual(yield* child.ask(`append ${next + 1}`), "ok")
-          yield* child.kill
-          const before = performance.now()
-          yield* Effect.scoped(Effect.gen(function*() {
-            const log = yield* store.open("a")
-            assert.isBelow(performance.now() - before, 1_000)
-            yield* log.append([said(next + 2)])
-            yield* log.flush
-          }))
-          next += 3
-          assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, next))
-        }
-        assert.deepStrictEqual(locks(directory), [])
-      }))
-
-    it.live("clear away what one that was killed left", () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        const child = yield* holder({ directory, id: "a" })
-        yield* child.ask("create")
-        yield* child.kill
-        assert.strictEqual(readdirSync(join(directory, ".holders")).length, 1)
-        const store = yield* storeOn({ directory })
-        yield* store.create(header("b"))
-        assert.strictEqual(readdirSync(join(directory, ".holders")).length, 1, "its own")
-        // the lock of the dead is still there and in nobody's way
-        yield* store.open("a")
-        assert.deepStrictEqual(locks(directory), ["1.lock"])
-      }))
-
-    it.live("that ask for one session at once: exactly one gets it, each time", () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        const store = yield* storeOn({ directory })
-        yield* Effect.scoped(store.create(header("a")))
-        const children = yield* Effect.all(range(0, 3).map(() => holder({ directory, id: "a" })))
-        for (let round = 0; round < 15; round++) {
-          const answers = yield* Effect.forEach(children, (child) => child.ask("open"), { concurrency: "unbounded" })
-          const winners = range(0, 3).filter((index) => answers[index] === "ok")
-          assert.strictEqual(winners.length, 1, answers.join("\n"))
-          for (const answer of answers.filter((answer) => answer !== "ok")) {
-            assert.strictEqual(JSON.parse(answer)._tag, "HeldElsewhere")
-          }
-          assert.strictEqual(yield* children[winners[0]].ask(`append ${round}`), "ok")
-          // now and then by a crash
-          if (round % 5 === 4) {
-            yield* children[winners[0]].kill
-            children[winners[0]] = yield* holder({ directory, id: "a" })
-          } else {
-            assert.strictEqual(yield* children[winners[0]].ask("close"), "ok")
-          }
-        }
-        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, 15))
-      }))
-
-    it.live("on different hosts: a live one is named until when, and replaced when its lease ends", () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        const store = yield* storeOn({ directory, host: "here" })
-        const child = yield* holder({ directory, id: "a", host: "there", lease: 1_200 })
-        assert.strictEqual(yield* child.ask("create"), "ok")
-        assert.strictEqual(yield* child.ask("append 0"), "ok")
-        const first = yield* Effect.flip(store.open("a"))
-        assertHeld(first, child.pid, "there")
-        assert.isTrue(first._tag === "HeldElsewhere" && Math.abs(first.until! - Date.now() - 1_000) < 600, String(first))
-
-        yield* Effect.sleep(1_500)
-        const later = yield* Effect.flip(store.open("a"))
-        assertHeld(later, child.pid, "there")
-        yield* child.kill
-        const last = yield* Effect.flip(store.open("a"))
-        assert.strictEqual(last._tag, "HeldElsewhere", "nobody here can see that it is dead")
-        if (last._tag !== "HeldElsewhere") return
-        yield* Effect.sleep(Math.max(0, last.until! - Date.now()) + 5)
-        const log = yield* store.open("a")
-        yield* log.append([said(1)])
-        yield* log.flush
-        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1])
-      }))
-
-    it.live("one that was stopped and goes on after it was replaced has written nothing that anyone reads", () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        const store = yield* storeOn({ directory, host: "here" })
-        const child = yield* holder({ directory, id: "a", host: "there", lease: 400 })
-        assert.strictEqual(yield* child.ask("create"), "ok")
-        assert.strictEqual(yield* child.ask("append 0"), "ok")
-        yield* child.signal("SIGSTOP")
-        yield* Effect.sleep(500)
-        const log = yield* store.open("a")
-        yield* log.append([said(1, "mine")])
-        yield* log.flush
-        yield* child.signal("SIGCONT")
-        assert.deepInclude(JSON.parse(yield* child.ask("append 1")), { _tag: "LeaseLost", id: "a" })
-        assert.deepInclude(JSON.parse(yield* child.ask("accept 1")), { _tag: "LeaseLost", id: "a" })
-        assert.strictEqual(yield* child.ask("close"), "ok")
-        yield* log.append([said(2)])
-        yield* log.flush
-        assert.deepStrictEqual(yield* readAll(store, "a"), [said(0, `of ${child.pid}`), said(1, "mine"), said(2)])
-      }))
-  })
 
   describe("a writer that is held up exactly between its look at the lease and its write", () => {
     const lease = 300
@@ -373,11 +211,15 @@ describe("FileSessionStore leases", () => {
       links: 2,
       held: false
     })
-    found("of another container is of another host", () => JSON.stringify({ ...self(), pid: 1, namespace: "pid:[1]" }), {
-      age: 0,
-      held: true,
-      until: 10_000
-    })
+    found(
+      "of another container is of another host",
+      () => JSON.stringify({ ...self(), pid: 1, namespace: "pid:[1]" }),
+      {
+        age: 0,
+        held: true,
+        until: 10_000
+      }
+    )
     found("that cannot be read holds for a lease", () => "", { age: 0, held: true, until: 10_000 })
     found("that cannot be read does not after that", () => "{", { age: 10_100, held: false })
   })
@@ -411,8 +253,10 @@ describe("FileSessionStore leases", () => {
     Effect.gen(function*() {
       const directory = yield* tempDir
       let failing = false
-      const { store } = yield* gatedStoreOn({ directory, lease: 300, host: "there" }, (call) =>
-        failing && call.name === "utimes" ? Effect.fail(Watched.systemFailure("EIO", call)) : Effect.void)
+      const { store } = yield* gatedStoreOn(
+        { directory, lease: 300, host: "there" },
+        (call) => failing && call.name === "utimes" ? Effect.fail(Watched.systemFailure("EIO", call)) : Effect.void
+      )
       const other = yield* storeOn({ directory, host: "here" })
       const log = yield* store.create(header("a"))
       failing = true

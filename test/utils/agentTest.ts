@@ -12,7 +12,7 @@ import { CurrentAgent } from "../../src/CurrentAgent.ts"
 import * as Fork from "../../src/providers/Fork.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
 import * as Session from "../../src/Session.ts"
-import { layerMemory, SessionStore } from "../../src/SessionStore.ts"
+import { layerMemory, type SessionLog, SessionStore } from "../../src/SessionStore.ts"
 import * as Subagent from "../../src/Subagent.ts"
 import * as SystemPrompt from "../../src/SystemPrompt.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -37,6 +37,8 @@ export interface Plan<E> {
   readonly models?: Readonly<Record<string, Layer.Layer<LanguageModel.LanguageModel>>>
   /** Tools, sections and the like. */
   readonly with?: ReadonlyArray<Layer.Layer<never, unknown, Core>>
+  /** The store breaks, and may leave turns open. */
+  readonly breaks?: boolean
   /** Around the memory store. */
   readonly store?: (store: SessionStore["Service"]) => SessionStore["Service"]
   readonly body: Effect.Effect<unknown, E, Core | CurrentAgent | Scope.Scope>
@@ -81,7 +83,7 @@ const run = <E>(plan: Plan<E>) =>
       Effect.scoped,
       Effect.provide(root.pipe(Layer.provideMerge(extras.pipe(Layer.provideMerge(core)))))
     )
-    yield* checkLogs(memory, true)
+    yield* checkLogs(memory, plan.breaks !== true)
   })
 
 /** A test with a test clock. The plan is made anew for each run, with the latches that its script and body share. */
@@ -172,12 +174,15 @@ export const spoken = (id: string) =>
 
 /** The results of a session's tool calls in the order of the log. */
 export const resultsOf = (id: string) =>
-  Effect.map(eventsOf(id), (events) =>
-    events.flatMap((event) =>
-      event._tag === "MessageAppended" && event.message.role === "tool"
-        ? event.message.content.filter((part) => part.type === "tool-result")
-        : []
-    ))
+  Effect.map(
+    eventsOf(id),
+    (events) =>
+      events.flatMap((event) =>
+        event._tag === "MessageAppended" && event.message.role === "tool"
+          ? event.message.content.filter((part) => part.type === "tool-result")
+          : []
+      )
+  )
 
 /** How the turns of a session ended. */
 export const causesOf = (id: string) =>
@@ -191,8 +196,7 @@ export const create = (id: string, options: Partial<Agent.CreateOptions> = {}) =
   Agent.Agents.use((agents) => agents.create({ cwd: "/work", id, ...options }))
 
 /** The live agent of this id. */
-export const agentOf = (id: string) =>
-  Agent.Agents.use((agents) => Effect.map(agents.get(id), Option.getOrThrow))
+export const agentOf = (id: string) => Agent.Agents.use((agents) => Effect.map(agents.get(id), Option.getOrThrow))
 
 /** The text of the messages that a request to the model held, by role. */
 export const textsOf = (request: ScriptedModel.Request): ReadonlyArray<string> =>
@@ -210,3 +214,28 @@ export const systemOf = (request: ScriptedModel.Request): string =>
 export const settle = Effect.gen(function*() {
   for (let i = 0; i < 50; i++) yield* Effect.yieldNow
 })
+
+/** A store whose logs are wrapped. */
+export const wrapped = (wrap: (log: SessionLog) => SessionLog) => (store: SessionStore["Service"]) =>
+  SessionStore.of({
+    ...store,
+    create: (header, seed) => Effect.map(store.create(header, seed), wrap),
+    open: (id) => Effect.map(store.open(id), wrap)
+  })
+
+/** A store that holds the calls that `when` picks until `gate` has passed; `reached` says that one is held. */
+export const held = (when: (call: "append" | "flush", header: Session.Header, nth: number) => boolean) => {
+  const gate = moment()
+  const reached = moment()
+  const counts = { append: 0, flush: 0 }
+  const pass = (call: "append" | "flush", header: Session.Header) =>
+    Effect.suspend(() =>
+      when(call, header, counts[call]++) && !gate.isPast ? Effect.andThen(reached.now, gate.passed) : Effect.void
+    )
+  const store = wrapped((log) => ({
+    header: log.header,
+    append: (events) => Effect.andThen(pass("append", log.header), log.append(events)),
+    flush: Effect.andThen(pass("flush", log.header), log.flush)
+  }))
+  return { gate, reached, store }
+}

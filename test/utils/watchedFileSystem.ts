@@ -43,8 +43,10 @@ export const layer = (hook: Hook) =>
             (file) => watchFile(file, path, hook)
           ),
         link: (from, to) => Effect.andThen(before("link", to), fs.link(from, to)),
-        makeDirectory: (path, options) => Effect.andThen(before("makeDirectory", path), fs.makeDirectory(path, options)),
-        readDirectory: (path, options) => Effect.andThen(before("readDirectory", path), fs.readDirectory(path, options)),
+        makeDirectory: (path, options) =>
+          Effect.andThen(before("makeDirectory", path), fs.makeDirectory(path, options)),
+        readDirectory: (path, options) =>
+          Effect.andThen(before("readDirectory", path), fs.readDirectory(path, options)),
         readFile: (path) => Effect.andThen(before("readFile", path), fs.readFile(path)),
         readFileString: (path, encoding) => Effect.andThen(before("readFile", path), fs.readFileString(path, encoding)),
         remove: (path, options) => Effect.andThen(before("remove", path), fs.remove(path, options)),

@@ -154,7 +154,11 @@ export const notAFile = (path: string, type: FileSystem.File.Type): FileRefused 
     case "SymbolicLink":
       return new FileRefused({ path, reason: "not-a-file", issue: "it became a link while it was looked at" })
     default:
-      return new FileRefused({ path, reason: "special", issue: "it is a device, pipe or socket, which is never opened" })
+      return new FileRefused({
+        path,
+        reason: "special",
+        issue: "it is a device, pipe or socket, which is never opened"
+      })
   }
 }
 

@@ -48,28 +48,30 @@ export const read = Effect.fnUntraced(function*(
 ) {
   if (place.info.type !== "File") return yield* notAFile(place.path, place.info.type)
   const { bounded, open } = yield* Fence
-  return yield* bounded(Effect.scoped(Effect.gen(function*() {
-    const file = yield* open(place)
-    const bytes = Number((yield* file.stat).size)
-    const part = yield* readAt(file, options.offset, options.limit)
-    const start = options.offset === 0 && part.length >= Math.min(bytes, sniffedBytes)
-      ? part
-      : yield* readAt(file, 0, sniffedBytes)
-    if (isBinary(start)) {
-      return yield* new FileRefused({
+  return yield* bounded(
+    Effect.scoped(Effect.gen(function*() {
+      const file = yield* open(place)
+      const bytes = Number((yield* file.stat).size)
+      const part = yield* readAt(file, options.offset, options.limit)
+      const start = options.offset === 0 && part.length >= Math.min(bytes, sniffedBytes)
+        ? part
+        : yield* readAt(file, 0, sniffedBytes)
+      if (isBinary(start)) {
+        return yield* new FileRefused({
+          path: place.path,
+          reason: "binary",
+          issue: `it is a binary file of ${bytes} bytes, which is not shown`
+        })
+      }
+      const reached = options.offset + part.length
+      const length = reached < bytes && part.length > 0 ? cutAt(part) : part.length
+      return {
         path: place.path,
-        reason: "binary",
-        issue: `it is a binary file of ${bytes} bytes, which is not shown`
-      })
-    }
-    const reached = options.offset + part.length
-    const length = reached < bytes && part.length > 0 ? cutAt(part) : part.length
-    return {
-      path: place.path,
-      bytes,
-      offset: options.offset,
-      text: decode(part.subarray(0, length)),
-      ...(options.offset + length < bytes && length > 0 ? { next: options.offset + length } : undefined)
-    } satisfies FilePart
-  })).pipe(Effect.catchTag("PlatformError", (error) => Effect.fail(refusal(place.path, error)))))
+        bytes,
+        offset: options.offset,
+        text: decode(part.subarray(0, length)),
+        ...(options.offset + length < bytes && length > 0 ? { next: options.offset + length } : undefined)
+      } satisfies FilePart
+    })).pipe(Effect.catchTag("PlatformError", (error) => Effect.fail(refusal(place.path, error))))
+  )
 })

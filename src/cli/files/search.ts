@@ -94,7 +94,10 @@ export const search = Effect.fnUntraced(function*(
 
   const look = Effect.fnUntraced(function*(file: Pick<Place, "path" | "real">) {
     if (searched + binary >= maxFiles) {
-      skipped.push({ path: file.path, why: `this and what follows: ${maxFiles} files were searched; search a subdirectory` })
+      skipped.push({
+        path: file.path,
+        why: `this and what follows: ${maxFiles} files were searched; search a subdirectory`
+      })
       return "stop" as const
     }
     const content = yield* Effect.option(bounded(Effect.scoped(Effect.gen(function*() {

@@ -4,9 +4,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { FilePart, FileRefused, Listing } from "../fileTools.ts"
 import { maxEntries } from "../files/list.ts"
 import { maxBytes } from "../files/read.ts"
+import { FilePart, FileRefused, Listing } from "../fileTools.ts"
 import { exportedNames, isScript } from "./exports.ts"
 import type { Plan } from "./plan.ts"
 import type { Call, Transcript } from "./transcript.ts"
@@ -42,7 +42,8 @@ export const FolderReport = Schema.Struct({
 export type FolderReport = typeof FolderReport.Type
 
 const opening = "Read every text file of the folder "
-const closing = " with your tools, at any depth. Report how many text files there are, their lines and their bytes, how " +
+const closing =
+  " with your tools, at any depth. Report how many text files there are, their lines and their bytes, how " +
   "many further files are binary, and for each JavaScript or TypeScript file the names that it exports."
 
 /** @internal The task of a child: a sentence that any model understands, with the folder as a JSON string. */
@@ -65,9 +66,12 @@ const decodePart = Schema.decodeUnknownOption(FilePart)
 const decodeRefusal = Schema.decodeUnknownOption(FileRefused)
 
 /** @internal The value of a call that succeeded. */
-const valueOf = <A>(call: Call, decode: (value: unknown) => { readonly _tag: "Some"; readonly value: A } | {
-  readonly _tag: "None"
-}): A | undefined => {
+const valueOf = <A>(
+  call: Call,
+  decode: (value: unknown) => { readonly _tag: "Some"; readonly value: A } | {
+    readonly _tag: "None"
+  }
+): A | undefined => {
   if (call.result === undefined || call.result.isFailure) return undefined
   const decoded = decode(call.result.value)
   return decoded._tag === "Some" ? decoded.value : undefined
@@ -112,7 +116,9 @@ export const listAll = (
 }
 
 /** @internal What `list_files` left out, as pages of one listing tell it. */
-export const leftOut = (pages: ReadonlyArray<Listing>): ReadonlyArray<{ readonly path: string; readonly why: string }> =>
+export const leftOut = (
+  pages: ReadonlyArray<Listing>
+): ReadonlyArray<{ readonly path: string; readonly why: string }> =>
   pages.flatMap(({ skipped, skippedMore }) =>
     skippedMore === undefined ? skipped : [...skipped, { path: "…", why: `${skippedMore} more were left out` }]
   )

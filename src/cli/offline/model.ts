@@ -17,7 +17,8 @@ import type { Plan } from "./plan.ts"
 import { defaultPrompt, planSurvey } from "./survey.ts"
 import { charactersOf, readTranscript } from "./transcript.ts"
 
-const introduction = "I am the offline model of the `subagent` command: a small deterministic program, not a language " +
+const introduction =
+  "I am the offline model of the `subagent` command: a small deterministic program, not a language " +
   "model. I can do one thing: without a prompt, I find the three largest source folders of the working directory, have " +
   "a child read each of them, and report their files, lines, bytes and exported names. I cannot work on your prompt, " +
   "and I have delegated nothing. For a language model, run `subagent run --model provider/name`; `subagent run --help` " +
@@ -98,7 +99,6 @@ export const layer: Layer.Layer<LanguageModel.LanguageModel> = Layer.effect(
   LanguageModel.LanguageModel,
   LanguageModel.make({
     generateText: (request) => Effect.map(textOnly(request), () => whole(respond(request))),
-    streamText: (request) =>
-      Stream.unwrap(Effect.map(textOnly(request), () => Stream.fromIterable(respond(request))))
+    streamText: (request) => Stream.unwrap(Effect.map(textOnly(request), () => Stream.fromIterable(respond(request))))
   })
 )

@@ -3,13 +3,29 @@
  *
  * @since 0.1.0
  */
+import { count } from "../view/numbers.ts"
 import { printable } from "../view/text.ts"
-import type { Answer, Folder } from "./survey.ts"
+import type { FolderReport } from "./folder.ts"
 
-/** @internal Files with exports that the report names for each folder. */
+/** @internal A source folder, as the parent's own listing shows it. */
+export interface Folder {
+  readonly name: string
+  readonly files: number
+  readonly bytes: number
+}
+
+/** @internal What came of one delegation. */
+export type Answer =
+  | { readonly _tag: "Report"; readonly childId: string; readonly report: FolderReport }
+  | { readonly _tag: "Failure"; readonly issue: string }
+
+/** Files with exports that the report names for each folder. */
 const mostFiles = 500
+/** Names that a note lists. */
+const mostNoted = 20
 
-const count = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`
+const list = (all: ReadonlyArray<string>): string =>
+  all.slice(0, mostNoted).join(", ") + (all.length > mostNoted ? ` and ${all.length - mostNoted} more` : "")
 
 const folderLines = (rank: number, folder: Folder, answer: Answer): ReadonlyArray<string> => {
   const title = `${rank}. ${printable(folder.name)}: `
@@ -24,7 +40,9 @@ const folderLines = (rank: number, folder: Folder, answer: Answer): ReadonlyArra
       ...(binary === 0 ? [] : [count(binary, "binary file")])
     ].join(", "),
     ...(bytes === folder.bytes && files === folder.files ? [] : [
-      `   It changed meanwhile: at first there were ${count(folder.files, "text file")} with ${count(folder.bytes, "byte")}.`
+      `   It changed meanwhile: at first there were ${count(folder.files, "text file")} with ${
+        count(folder.bytes, "byte")
+      }.`
     ]),
     ...(names === 0 ? ["   No exported names."] : [
       `   ${count(names, "exported name")} in ${count(exports.length, "file")}:`,
@@ -62,14 +80,16 @@ export const writeReport = (options: {
   const notes = [
     ...(rest.length === 0
       ? []
-      : [`Smaller: ${rest.map(({ bytes, name }) => `${printable(name)} (${count(bytes, "byte")})`).join(", ")}.`]),
-    ...(ignored.length === 0 ? [] : [`Ignored by .gitignore: ${ignored.map(printable).join(", ")}.`]),
-    ...(left.length === 0 ? [] : [
-      `Left out: ${left.slice(0, 10).map(({ path, why }) => `${printable(path)} (${printable(why)})`).join(", ")}${
-        left.length > 10 ? ` and ${left.length - 10} more` : ""
-      }.`
-    ])
+      : [`Smaller: ${list(rest.map(({ bytes, name }) => `${printable(name)} (${count(bytes, "byte")})`))}.`]),
+    ...(ignored.length === 0 ? [] : [`Ignored by .gitignore: ${list(ignored.map(printable))}.`]),
+    ...(left.length === 0
+      ? []
+      : [`Left out: ${list(left.map(({ path, why }) => `${printable(path)} (${printable(why)})`))}.`])
   ]
-  if (notes.length > 0) lines.push("", ...notes)
+  lines.push(
+    "",
+    ...notes,
+    "Written by the built-in offline model: a program that read these files, not a language model."
+  )
   return lines.join("\n")
 }

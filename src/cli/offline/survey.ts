@@ -9,11 +9,11 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { FilePart, type Listing } from "../fileTools.ts"
 import { maxBytes } from "../files/read.ts"
-import { FolderReport, folderPrompt, issueOf, leftOut, listAll } from "./folder.ts"
+import { FilePart, type Listing } from "../fileTools.ts"
+import { folderPrompt, FolderReport, issueOf, leftOut, listAll } from "./folder.ts"
 import type { Plan } from "./plan.ts"
-import { writeReport } from "./report.ts"
+import { type Answer, type Folder, writeReport } from "./report.ts"
 import type { Call, Transcript } from "./transcript.ts"
 
 /** @internal How many folders are looked into. */
@@ -28,13 +28,6 @@ export const most = 3
 export const defaultPrompt = "Find the three largest source folders of the working directory, by the bytes of their " +
   "text files. Delegate each of them to a child of its own, all at once: the child reads the files of its folder and " +
   "reports how many there are, their lines, their bytes, and the names that they export. Then write a short report."
-
-/** @internal */
-export interface Folder {
-  readonly name: string
-  readonly files: number
-  readonly bytes: number
-}
 
 /** @internal The source folders of a listing, largest first, those of one size by name. */
 export const foldersOf = (pages: ReadonlyArray<Listing>): ReadonlyArray<Folder> => {
@@ -69,16 +62,13 @@ const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
   diagnostic: Schema.optional(Schema.String)
 }))
 
-/** @internal What came of one delegation. */
-export type Answer =
-  | { readonly _tag: "Report"; readonly childId: string; readonly report: FolderReport }
-  | { readonly _tag: "Failure"; readonly issue: string }
-
 const answerOf = (call: Call): Answer => {
   const { result } = call
   if (result !== undefined && !result.isFailure) {
     const decoded = decodeAnswer(result.value)
-    if (decoded._tag === "Some") return { _tag: "Report", childId: decoded.value.childId, report: decoded.value.structured }
+    if (decoded._tag === "Some") {
+      return { _tag: "Report", childId: decoded.value.childId, report: decoded.value.structured }
+    }
   }
   const failure = result === undefined ? undefined : decodeFailure(result.value)
   if (failure?._tag !== "Some") return { _tag: "Failure", issue: issueOf(call) }

@@ -103,7 +103,7 @@ export const tokenize = (code: string, jsx = false): ReadonlyArray<Token> => {
     end = at = stop
   }
 
-  const template = (start: number) => {
+  const template = (start: number, opens: boolean) => {
     for (let i = start; i < code.length; i++) {
       const char = code[i]
       if (char === "\\") i++
@@ -114,7 +114,9 @@ export const tokenize = (code: string, jsx = false): ReadonlyArray<Token> => {
         return
       }
     }
-    push("template", start, code.length)
+    // a quote that nothing closes was no quote
+    if (opens) push("punctuation", start - 1, start)
+    else push("template", start, code.length)
   }
 
   const regexpAllowed = (): boolean => {
@@ -181,7 +183,7 @@ export const tokenize = (code: string, jsx = false): ReadonlyArray<Token> => {
         push("string", at, endOfString(code, at))
         continue
       case "`":
-        template(at + 1)
+        template(at + 1, true)
         continue
       case "(":
       case "[":
@@ -198,7 +200,7 @@ export const tokenize = (code: string, jsx = false): ReadonlyArray<Token> => {
         const last = open.at(-1)
         if (char === "}" && last?.closer === "`") {
           open.pop()
-          template(at + 1)
+          template(at + 1, false)
           continue
         }
         // a closing bracket without its opening one changes nothing

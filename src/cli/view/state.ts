@@ -103,6 +103,7 @@ export const advance = (state: State, event: ViewEvent): void => {
       const { progress } = event
       switch (progress._tag) {
         case "StepStarted":
+          agent.tools.clear()
           agent.steps = Math.max(agent.steps, progress.step + 1)
           agent.doing = "thinking"
           return

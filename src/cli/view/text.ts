@@ -27,13 +27,17 @@ export const printable = (text: string): string =>
     ? text
     : `"${text.replaceAll("\\", "\\\\").replaceAll("\"", "\\\"").replaceAll(harmfulInText, escape)}"`
 
-/** @internal A text of many lines, with every control character but the ends of lines and tabs shown as an escape. */
+const steering = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\u202a-\u202e\u2066-\u2069]/gu
+
+/**
+ * @internal A text of many lines: all that could steer the terminal or turn the text around is shown as an escape, ends
+ * of lines and tabs excepted.
+ */
 export const printableText = (text: string): string =>
-  text.replaceAll("\r\n", "\n").replaceAll(harmfulInText, (char) => char === "\n" || char === "\t" ? char : escape(char))
+  text.replaceAll("\r\n", "\n").replaceAll(steering, (char) => char === "\n" || char === "\t" ? char : escape(char))
 
 /** @internal A text on one line without quotes: what would break the line becomes a space. */
-export const oneLine = (text: string): string =>
-  text.replaceAll(/\s+/g, " ").replaceAll(harmfulInText, escape).trim()
+export const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ").replaceAll(harmfulInText, escape).trim()
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" })
 

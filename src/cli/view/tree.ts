@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import { displayWidth } from "effect/cli/CliOutput"
-import { seconds, short } from "./numbers.ts"
+import { count, seconds, short } from "./numbers.ts"
 import { type AgentState, doing, type State } from "./state.ts"
 import { fit, pad } from "./text.ts"
 
@@ -65,7 +65,7 @@ export const drawTree = (state: State, frame: Frame): ReadonlyArray<string> => {
   const shown = choose(all, all.length > frame.rows ? Math.max(1, frame.rows - 1) : frame.rows)
   const cells = shown.map(({ agent, branch }) => {
     const numbers = [
-      `${agent.steps} steps`,
+      count(agent.steps, "step"),
       `${short(agent.tokens)} tokens`,
       seconds((agent.endedAt ?? frame.now) - agent.startedAt)
     ]

@@ -64,51 +64,50 @@ const toWaiting = <A>(
     (id) => make({ message: userMessage(content), source: options?.source ?? asUser, messageId: id })
   )
 
-const startNext = (state: State, follows: boolean): Effect.Effect<void> =>
-  Effect.sync(() => {
-    const queued = state.inbox.shift()
-    if (queued === undefined) return
-    const turn: Turn = {
-      queued,
-      phase: "opening",
-      number: undefined,
-      fiber: undefined,
-      abort: undefined,
-      fenced: false,
-      captured: false,
-      cause: { _tag: "Completed" },
-      usage: Session.noUsage,
-      text: "",
-      output: [],
-      streamed: "",
-      concluded: undefined,
-      startedAt: 0,
-      admitting: [],
-      watchdog: undefined,
-      results: new Map(),
-      begun: new Set(),
-      interrupted: new Map(),
-      // what was started in the turn and lives on ends with the agent
-      lifetime: new Lifetime(state.lifetime),
-      done: Deferred.makeUnsafe()
-    }
-    state.turn = turn
-    const identity: CurrentAgent["Service"] = { ...state.identity, lifetime: turn.lifetime }
-    const context = Context.add(Context.add(queued.context, CurrentAgent, identity), CallSite, {
-      get progressWanted() {
-        return state.progress.observed
-      },
-      onInterrupted: (id, result) => void turn.interrupted.set(id, result)
-    })
-    const body = runTurn(state, turn, identity, finish(state, turn))
-    // a turn that follows another starts from the top of the stack
-    const fiber = Effect.runForkWith(context)(follows ? Effect.andThen(Effect.yieldNow, body) : body, {
-      uninterruptible: true
-    })
-    turn.fiber = fiber
-    // it may have gone far already, and been cancelled from within
-    if (turn.abort !== undefined) fiber.interruptUnsafe()
+const startNext = (state: State, follows: boolean): void => {
+  const queued = state.inbox.shift()
+  if (queued === undefined) return
+  const turn: Turn = {
+    queued,
+    phase: "opening",
+    number: undefined,
+    fiber: undefined,
+    abort: undefined,
+    fenced: false,
+    captured: false,
+    cause: { _tag: "Completed" },
+    usage: Session.noUsage,
+    text: "",
+    output: [],
+    streamed: "",
+    concluded: undefined,
+    startedAt: 0,
+    admitting: [],
+    watchdog: undefined,
+    results: new Map(),
+    begun: new Set(),
+    interrupted: new Map(),
+    // what was started in the turn and lives on ends with the agent
+    lifetime: new Lifetime(state.lifetime),
+    done: Deferred.makeUnsafe()
+  }
+  state.turn = turn
+  const identity: CurrentAgent["Service"] = { ...state.identity, lifetime: turn.lifetime }
+  const context = Context.add(Context.add(queued.context, CurrentAgent, identity), CallSite, {
+    get progressWanted() {
+      return state.progress.observed
+    },
+    onInterrupted: (id, result) => void turn.interrupted.set(id, result)
   })
+  const body = runTurn(state, turn, identity, finish(state, turn))
+  // a turn that follows another starts from the top of the stack
+  const fiber = Effect.runForkWith(context)(follows ? Effect.andThen(Effect.yieldNow, body) : body, {
+    uninterruptible: true
+  })
+  turn.fiber = fiber
+  // it may have gone far already, and been cancelled from within
+  if (turn.abort !== undefined) fiber.interruptUnsafe()
+}
 
 const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => {
   if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason })))
@@ -116,23 +115,24 @@ const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => 
 
 // the end of a turn, also of one that was given up: the next in the inbox, or idle
 const finish = (state: State, turn: Turn): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    if (turn.phase === "ended") return Effect.void
+  Effect.sync(() => {
+    if (turn.phase === "ended") return
     turn.phase = "ended"
     turn.watchdog?.interruptUnsafe()
     const outcome = outcomeOf(turn)
     state.last = outcome
     state.usage = Session.addUsage(state.usage, outcome.usage)
     state.turn = undefined
+    // before anybody learns of the end, who may go on at once: messages keep their order, and no two turns run
+    if (state.inbox.length > 0) startNext(state, true)
     const { queued } = turn
     for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
     if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
     Deferred.doneUnsafe(turn.done, Exit.void)
-    if (state.inbox.length > 0) return startNext(state, true)
+    if (state.turn !== undefined) return
     const idle = Array.from(state.idle)
     state.idle.clear()
     for (const resume of idle) resume()
-    return Effect.void
   })
 
 /** @internal Waits until no turn runs and none is queued. */
@@ -157,7 +157,8 @@ const enqueue = (
       (queued): Effect.Effect<void, AgentClosed> => {
         if (state.closed) return Effect.fail(new AgentClosed({ sessionId: state.header.id }))
         state.inbox.push(queued)
-        return state.turn === undefined ? startNext(state, false) : Effect.void
+        if (state.turn === undefined) startNext(state, false)
+        return Effect.void
       }
     )
   )

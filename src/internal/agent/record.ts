@@ -19,6 +19,9 @@ import type { State, Turn, Waiting } from "./state.ts"
 /** @internal An event whose place and time the log gives. */
 export type Draft = Session.KnownEvent extends infer E ? E extends unknown ? Omit<E, "seq" | "at"> : never : never
 
+/** @internal Whole milliseconds since the epoch: some clocks know parts of them, and logs do not. */
+export const now: Effect.Effect<number> = Effect.map(Clock.currentTimeMillis, Math.floor)
+
 /** @internal Appends the events that `make` says once it is their turn; a fenced turn can no longer. */
 export const commit = (
   state: State,
@@ -26,7 +29,7 @@ export const commit = (
   make: () => ReadonlyArray<Draft>
 ): Effect.Effect<void, AppendError> =>
   Effect.uninterruptible(state.writing.withPermit(
-    Effect.flatMap(Clock.currentTimeMillis, (at) => {
+    Effect.flatMap(now, (at) => {
       if (turn?.fenced === true) return Effect.interrupt
       const drafts = make()
       if (drafts.length === 0) return Effect.void
@@ -78,8 +81,7 @@ const wishes = Effect.fnUntraced(function*(turn: Turn) {
  */
 export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
   const { transcript } = state
-  const now = yield* Clock.currentTimeMillis
-  turn.usage = { ...turn.usage, elapsed: now - turn.startedAt }
+  turn.usage = { ...turn.usage, elapsed: (yield* now) - turn.startedAt }
   for (const { receipt } of state.steering.splice(0)) {
     if (receipt !== undefined) {
       Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))

@@ -6,7 +6,6 @@
 import type * as AiError from "effect/ai/AiError"
 import * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -20,7 +19,7 @@ import { messageId } from "../session/ids.ts"
 import { type Answer, ask, causeOf } from "./ask.ts"
 import { dispatch, notExecuted } from "./dispatch.ts"
 import type { OutputPart, TurnOutcome } from "./model.ts"
-import { appended, commit, type Draft, flushed, said, writeEnd } from "./record.ts"
+import { appended, commit, type Draft, flushed, now, said, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
 
 const failed = (reason: string, diagnostic: string, retryable = false): Session.TurnCause => ({
@@ -175,7 +174,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       return
     }
     // a message that came while the model finished is answered in this turn
-    if (state.steering.length > 0) continue
+    if (state.steering.length > 0 && step + 1 < state.maxSteps) continue
     if (state.output !== undefined) {
       if (forced) {
         turn.cause = failed("NoStructuredOutput", `the agent ended without a valid call of "${state.output}"`)
@@ -261,7 +260,7 @@ export const runTurn = Effect.fnUntraced(function*(
   identity: CurrentAgent["Service"],
   finish: Effect.Effect<void>
 ) {
-  turn.startedAt = yield* Clock.currentTimeMillis
+  turn.startedAt = yield* now
   if (turn.abort === undefined) {
     const exit = yield* Effect.exit(
       Effect.andThen(begin(state, turn), () => Effect.interruptible(steps(state, turn, identity)))

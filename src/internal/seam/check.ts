@@ -153,7 +153,7 @@ export const check = (
       if (request.signal?.aborted === true) return Effect.fail(new Cancelled({ cause: "parent" }))
       if (parent.lifetime.ended !== undefined) return Effect.fail(cancelledBy(provider.name, parent))
       const depth = parent.depth + 1
-      if (!isNatural(depth)) {
+      if (!isNatural(parent.depth) || !isNatural(depth)) {
         return Effect.fail(
           new InvalidRequest({ field: "depth", issue: `${parent.depth} is no depth to delegate from` })
         )

@@ -14,6 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { type AbortCause, noUsage } from "../../Session.ts"
 import { awaitWithin, boundText } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
@@ -22,6 +23,7 @@ import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
 import type { Gate } from "./gate.ts"
 import type { Unchecked } from "./request.ts"
+import { Result as ResultSchema } from "./result.ts"
 import type { Result } from "./result.ts"
 import type { ProviderRun, ResolvedOutput, Run, Steerable } from "./run.ts"
 
@@ -132,7 +134,7 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
   const exit = first ?? (yield* lastWord(live, failed?.closing === true, survivors))
   if (handle.survivors !== undefined) {
     const counted = yield* bounded(handle.survivors, shared.grace)
-    if (counted !== undefined && Exit.isSuccess(counted)) survivors.push(...counted.value)
+    if (counted !== undefined && Exit.isSuccess(counted) && isNames(counted.value)) survivors.push(...counted.value)
     else problems.push("its provider could not say what is still alive")
   }
   if (survivors.length > 0 && problems.length === 0) problems.push("some of it is still alive")
@@ -186,6 +188,11 @@ const bounded = <A, E>(
       })
   )
 
+// types alone do not hold a provider to what it gives back, and a malformed result would break whoever holds it
+const isResult = Schema.is(ResultSchema(Schema.Unknown))
+
+const isNames = Schema.is(Schema.Array(Schema.String))
+
 const aborted = (cause: AbortCause, partial: Result<unknown> | undefined): Result<unknown> => ({
   _tag: "Aborted",
   cause,
@@ -226,14 +233,19 @@ const resultOf = (live: Live, result: Result<unknown>): Effect.Effect<Result<unk
 const settledResult = Effect.fnUntraced(
   function*(live: Live, exit: ChildExit | undefined, elapsed: number) {
     const { claim: { canceller: { cause } }, info: { provider } } = live
-    if (exit !== undefined && Exit.isSuccess(exit)) return measured(yield* resultOf(live, exit.value), elapsed)
+    if (exit !== undefined && Exit.isSuccess(exit)) {
+      const { value } = exit
+      return isResult(value)
+        ? measured(yield* resultOf(live, value), elapsed)
+        : yield* faulty(provider, Cause.die(new TypeError("what the provider gave back is no result")))
+    }
     if (cause !== undefined) return measured(aborted(cause, undefined), elapsed)
     const error = exit === undefined ? undefined : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
     if (error === undefined) return yield* faulty(provider, exit?.cause ?? Cause.empty)
     const { diagnostic, reason } = error
     return Exit.fail(new RunFailed({ provider: error.provider, reason, diagnostic: boundText(diagnostic) }))
   },
-  // what a provider without types gives back may be anything
+  // what it fails with may be anything too
   (effect, live) => Effect.catchCause(effect, (cause) => faulty(live.info.provider, cause))
 )
 

@@ -116,7 +116,7 @@ const entries = (store: Store, keep: (found: Found) => boolean): Stream.Stream<E
       )
     ),
     Effect.map((found) =>
-      found.filter((each) => each !== undefined).filter(keep).map((each) => each.entry).sort(oldestFirst)
+      found.filter((each) => each !== undefined).filter(keep).map((each) => each.entry).toSorted(oldestFirst)
     ),
     Stream.fromIterableEffect
   )
@@ -134,8 +134,7 @@ export const list = (store: Store): Stream.Stream<Entry, StoreFailed> => entries
  * @internal
  */
 export const children = (store: Store, parent: string): Stream.Stream<Entry, StoreFailed> =>
-  entries(store, (found) =>
-    found.parent === parent || (found.entry._tag === "Damaged" && found.parent === undefined))
+  entries(store, (found) => found.parent === parent || (found.entry._tag === "Damaged" && found.parent === undefined))
 
 const rank = (entry: Entry): readonly [number, string] =>
   entry._tag === "Session" ? [entry.header.createdAt, entry.header.id] : [Number.POSITIVE_INFINITY, entry.id]

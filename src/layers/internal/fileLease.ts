@@ -26,7 +26,7 @@ import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import { HeldElsewhere, StoreFailed } from "../../SessionStore.ts"
+import { HeldElsewhere, type StoreFailed } from "../../SessionStore.ts"
 import { alreadyExists, isNotFound, makeDirectory, storeFailed } from "./fileCalls.ts"
 import * as Host from "./fileHost.ts"
 
@@ -256,7 +256,10 @@ export interface AcquireOptions {
 
 const liveLock = Effect.fnUntraced(function*(options: AcquireOptions, locks: ReadonlyArray<number>) {
   for (const epoch of locks) {
-    const verdict = yield* options.presence.judge(options.path.join(options.directory, `${epoch}.lock`), options.operation)
+    const verdict = yield* options.presence.judge(
+      options.path.join(options.directory, `${epoch}.lock`),
+      options.operation
+    )
     if (verdict._tag === "Held") return verdict
   }
   return undefined

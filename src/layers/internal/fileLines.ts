@@ -87,7 +87,9 @@ export const makeCutter = (): (chunk: Uint8Array) => Result.Result<Lines | undef
       onFailure: () => {
         const isText = (index: number) =>
           Result.isSuccess(
-            Result.try(() => decoder.decode(block.subarray(offsets[index] - start, (offsets[index + 1] ?? next) - start - 1)))
+            Result.try(() =>
+              decoder.decode(block.subarray(offsets[index] - start, (offsets[index + 1] ?? next) - start - 1))
+            )
           )
         const bad = offsets.findIndex((_, index) => !isText(index))
         return new NotText(first + bad, offsets[bad])

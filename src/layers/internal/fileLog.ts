@@ -177,7 +177,8 @@ export const make = (options: Options): FileLog => {
 
   const poison = (cause: Cause.Cause<AppendError>): void => {
     const reason = cause.reasons.find((reason) => reason._tag === "Fail")
-    failure ??= reason?.error ?? new StoreFailed({ operation, what: `an event has no encoding: ${Cause.pretty(cause)}` })
+    failure ??= reason?.error ??
+      new StoreFailed({ operation, what: `an event has no encoding: ${Cause.pretty(cause)}` })
     pending = []
     waiting = 0
   }

@@ -107,7 +107,9 @@ const readClaim = (
       if (text === undefined) return Effect.succeed(undefined)
       const claim = decodeClaim(text)
       if (Result.isFailure(claim)) {
-        return Effect.fail(corrupt(place, at(file, 1, 0), `not the first record of a segment: ${claim.failure.message}`))
+        return Effect.fail(
+          corrupt(place, at(file, 1, 0), `not the first record of a segment: ${claim.failure.message}`)
+        )
       }
       const { epoch: claimed, previous } = claim.success.segment
       if (claimed !== epoch || (previous !== undefined && previous.epoch >= epoch)) {
@@ -149,9 +151,11 @@ export const resolve = Effect.fnUntraced(function*(
     }
     head = { epoch: end.epoch, end }
     next = yield* readClaim(place, end.epoch)
-    if (next === undefined) return yield* corrupt(place, at(segmentPath(place, end.epoch), 1, 0), "the segment is empty")
+    if (next === undefined) {
+      return yield* corrupt(place, at(segmentPath(place, end.epoch), 1, 0), "the segment is empty")
+    }
   }
-  return chain.reverse()
+  return chain.toReversed()
 })
 
 // -----------------------------------------------------------------------------
@@ -242,9 +246,13 @@ const misplaced = (found: unknown, due: number): string => `seq ${String(found)}
 const checkCount = (place: Place, piece: Piece, seq: number): Effect.Effect<void, Corrupt> =>
   piece.end === undefined || piece.end.events === seq
     ? Effect.void
-    : Effect.fail(corrupt(place, piece.path, `holds ${seq - piece.start} events where its successor counts ${
-      piece.end.events - piece.start
-    }`))
+    : Effect.fail(
+      corrupt(
+        place,
+        piece.path,
+        `holds ${seq - piece.start} events where its successor counts ${piece.end.events - piece.start}`
+      )
+    )
 
 /**
  * The events of one segment from `from` on. A segment that is still written is read as far as it reached when it was
@@ -269,9 +277,7 @@ export const read = (
         events.push(event.success)
         return undefined
       })
-      const finish = Effect.suspend(() =>
-        Effect.flatMap(checkCount(place, piece, walker.seq()), () => Cause.done())
-      )
+      const finish = Effect.suspend(() => Effect.flatMap(checkCount(place, piece, walker.seq()), () => Cause.done()))
       const pull: Pull.Pull<Arr.NonEmptyReadonlyArray<Session.Event>, ReadFailure> = Effect.suspend(() => {
         // what came before the damage is good and was given out already
         if (damage !== undefined) return Effect.fail(damage)

@@ -79,8 +79,10 @@ export const make = Effect.fnUntraced(function*(options: {
     let place = draft
     const at = (name: string) => storeFailed(operation, path.join(draft, name))
     yield* Effect.mapError(fs.makeDirectory(draft), at(""))
-    yield* Scope.addFinalizerExit(own, (exit) =>
-      Exit.isSuccess(exit) ? Effect.void : Effect.ignore(fs.remove(place, { recursive: true, force: true })))
+    yield* Scope.addFinalizerExit(
+      own,
+      (exit) => Exit.isSuccess(exit) ? Effect.void : Effect.ignore(fs.remove(place, { recursive: true, force: true }))
+    )
 
     yield* writeSynced(fs, path.join(draft, Header.headerFile), encoded).pipe(Effect.mapError(at(Header.headerFile)))
     const file = yield* Scope.provide(
@@ -97,13 +99,16 @@ export const make = Effect.fnUntraced(function*(options: {
     }
     yield* Effect.mapError(sync(draft), at(""))
     yield* Effect.mapError(fs.link(presence.record, path.join(draft, "0.lock")), at("0.lock"))
-    yield* Effect.catch(fs.rename(draft, target), (error) =>
-      Effect.flatMap(inTheWay(target), (found): Effect.Effect<never, CreateError> => {
-        if (found === undefined) return Effect.fail(storeFailed(operation, target)(error))
-        return found === "Directory"
-          ? Effect.fail(new SessionExists({ id: header.id }))
-          : Effect.fail(new StoreFailed({ operation, what: `something else is in its place: ${target}` }))
-      }))
+    yield* Effect.catch(
+      fs.rename(draft, target),
+      (error) =>
+        Effect.flatMap(inTheWay(target), (found): Effect.Effect<never, CreateError> => {
+          if (found === undefined) return Effect.fail(storeFailed(operation, target)(error))
+          return found === "Directory"
+            ? Effect.fail(new SessionExists({ id: header.id }))
+            : Effect.fail(new StoreFailed({ operation, what: `something else is in its place: ${target}` }))
+        })
+    )
     place = target
     yield* Scope.addFinalizer(own, Lease.removeLock(fs, path.join(target, "0.lock")))
     yield* Effect.mapError(syncStore, storeFailed(operation, store.directory))
@@ -220,11 +225,15 @@ export const make = Effect.fnUntraced(function*(options: {
   return SessionStore.of({
     durability: "durable",
     create: (header, seed) =>
-      Effect.flatMap(Scope.Scope, (outer) =>
-        Effect.uninterruptible(Residence.transfer(outer, (own) => create(own, header, seed ?? [])))),
+      Effect.flatMap(
+        Scope.Scope,
+        (outer) => Effect.uninterruptible(Residence.transfer(outer, (own) => create(own, header, seed ?? [])))
+      ),
     open: (id) =>
-      Effect.flatMap(Scope.Scope, (outer) =>
-        Effect.uninterruptibleMask((restore) => Residence.transfer(outer, (own) => open(own, id, restore)))),
+      Effect.flatMap(
+        Scope.Scope,
+        (outer) => Effect.uninterruptibleMask((restore) => Residence.transfer(outer, (own) => open(own, id, restore)))
+      ),
     header: (id) => Effect.flatMap(Header.locate(store, id, `read session ${id}`), Header.readHeader),
     read,
     list: Header.list(store),
@@ -253,7 +262,7 @@ const makeStoreDirectory = Effect.fnUntraced(function*(
     at = path.dirname(at)
   }
   // one by one, because making them all at once never returns where a system refuses with "no such directory"
-  for (const each of missing.reverse()) {
+  for (const each of missing.toReversed()) {
     yield* Effect.mapError(makeDirectory(fs, each), storeFailed(operation, each))
     // where directories cannot be synced there is nothing to be done about it
     yield* Effect.ignore(syncDirectory(fs, path.dirname(each)))
