@@ -26,6 +26,7 @@ import * as live from "./internal/agent/live.ts"
 import {
   AgentClosed,
   type Content,
+  InvalidAgent,
   type OutputPart,
   type Progress,
   SteerRejected,
@@ -38,26 +39,7 @@ import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from 
 import { SessionStore } from "./SessionStore.ts"
 import { personaSection, type Section, SystemPrompt, type UnknownVariable } from "./SystemPrompt.ts"
 
-export { AgentClosed, type Content, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
-
-// -----------------------------------------------------------------------------
-// errors
-// -----------------------------------------------------------------------------
-
-/**
- * An agent was asked for with an option that cannot be: which, and what would be right.
- *
- * @category errors
- * @since 0.1.0
- */
-export class InvalidAgent extends Schema.TaggedError<InvalidAgent>("effect-subagent/InvalidAgent")("InvalidAgent", {
-  field: Schema.String,
-  issue: Schema.String
-}) {
-  override get message(): string {
-    return `${this.field}: ${this.issue}`
-  }
-}
+export { AgentClosed, type Content, InvalidAgent, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
 
 // -----------------------------------------------------------------------------
 // models

@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import { CurrentAgent, type ToolRestriction } from "./CurrentAgent.ts"
+import type { CurrentAgent, ToolRestriction } from "./CurrentAgent.ts"
 
 // -----------------------------------------------------------------------------
 // errors
@@ -56,13 +56,13 @@ export class DuplicateTool extends Schema.TaggedError<DuplicateTool>("effect-sub
 // models
 // -----------------------------------------------------------------------------
 
+// the record of tools is invariant in `WithHandler`, so a registry of many toolkits can only hold its widest form
 /**
  * A toolkit whose tools are only known at run time, with all that its handlers need but the calling agent.
  *
  * @category models
  * @since 0.1.0
  */
-// the record of tools is invariant in `WithHandler`, so a registry of many toolkits can only hold its widest form
 export type AnyToolkit = Toolkit.WithHandler<Record<string, Tool.Any>>
 
 /**

@@ -35,7 +35,9 @@ export const commit = (
       if (drafts.length === 0) return Effect.void
       const { transcript } = state
       // sound: a draft is an event without exactly these two fields
-      const events = drafts.map((draft, i) => ({ ...draft, seq: transcript.next + i, at }) as Session.KnownEvent)
+      const events = drafts.map((draft, i) =>
+        Object.assign({}, draft, { seq: transcript.next + i, at }) as Session.KnownEvent
+      )
       return Effect.map(state.log.append(events), () => {
         for (const event of events) Session.advance(transcript, event)
       })
@@ -93,9 +95,10 @@ export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
     if (turn.number !== undefined && transcript.openTurn === turn.number) {
       if (transcript.pending.size > 0) {
         drafts.push(said(Prompt.makeMessage("tool", {
-          content: Array.from(transcript.pending, ([id, name]) =>
-            turn.results.get(id) ??
-              interruptedResult(id, name, wished?.get(id) ?? (turn.begun.has(id) ? unknown : notBegun)))
+          content: Array.from(transcript.pending, ([id, name]) => {
+            const wish = wished?.has(id) === true ? wished.get(id) : turn.begun.has(id) ? unknown : notBegun
+            return turn.results.get(id) ?? interruptedResult(id, name, wish)
+          })
         })))
       }
       drafts.push({ _tag: "TurnEnded", turn: turn.number, cause: turn.cause, usage: turn.usage })

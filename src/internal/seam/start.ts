@@ -131,7 +131,6 @@ export const start = (
           yield* restore(enter(claimed))
           if (canceller.cause !== undefined) return yield* cancelledBy(provider.name, parent, canceller.cause)
           if (!registration.open) return yield* providerClosed(provider.name)
-          const startedAt = yield* Clock.currentTimeMillis
           const runId = yield* makeRunId
           const { limits: _, maxDepth: __, signal: ___, timeout: ____, ...passed } = request
           const resolved: ResolvedStart<Unchecked> = {
@@ -157,9 +156,9 @@ export const start = (
           const handle = exit.value
           const broken = violation(checked, provider, handle, shared.running)
           if (broken !== undefined) return yield* new ContractViolation({ provider: provider.name, issue: broken })
-          return { startedAt, runId, handle }
+          return { runId, handle }
         })
-        const { handle, runId, startedAt } = yield* Effect.onError(
+        const { handle, runId } = yield* Effect.onError(
           accepted,
           (cause) => abandon(claimed, cause, shared.grace, whose)
         )
@@ -170,7 +169,7 @@ export const start = (
           handle,
           output: checked.output,
           timeout: checked.timeout,
-          startedAt,
+          startedAt: yield* Clock.currentTimeMillis,
           info: {
             runId,
             provider: provider.name,
