@@ -256,10 +256,9 @@ describe("a release that fails", () => {
       const started = yield* Scope.provide(alpha.start({ prompt: "go" }), scope)
       const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
       assert.isTrue(released)
-      // once for its last word, once for its interruption
-      yield* TestClock.adjust("2 seconds")
+      yield* TestClock.adjust("1999 millis")
       assert.isUndefined(closing.pollUnsafe())
-      yield* TestClock.adjust("2 seconds")
+      yield* TestClock.adjust("1 millis")
       yield* Fiber.join(closing)
       assert.deepInclude(yield* started.result, { _tag: "Aborted", cause: "disposed" })
       const error = yield* Effect.flip(started.released)
@@ -283,10 +282,44 @@ describe("a release that fails", () => {
           )
       })
       const started = yield* alpha.start({ prompt: "go" })
-      const interrupting = yield* Effect.forkChild(started.interrupt, { startImmediately: true })
-      yield* TestClock.adjust("2 seconds")
-      assert.deepInclude(yield* Fiber.join(interrupting), { _tag: "Aborted", cause: "user" })
+      // at once: its provider has had its finalizers for whatever takes time
+      assert.deepInclude(yield* started.interrupt, { _tag: "Aborted", cause: "user" })
       assert.deepStrictEqual([begun, interrupted], [1, 1])
+      yield* started.released
+    }).pipe(run))
+})
+
+describe("the last word of a cancelled child", () => {
+  const fewTurns = Effect.andThen(Effect.yieldNow, Effect.andThen(Effect.yieldNow, Effect.yieldNow))
+
+  const partial = (text: string): Subagent.Result<unknown> => {
+    const { output, usage } = says(text)
+    return { _tag: "Aborted", cause: "disposed", text, output, usage }
+  }
+
+  it.effect.each(
+    [
+      ["comes with its finalizers", (done: Effect.Effect<void>) => done],
+      ["comes some turns later", (done: Effect.Effect<void>) => Effect.andThen(done, fewTurns)],
+      [
+        "takes its time, and cannot be interrupted",
+        (done: Effect.Effect<void>) => Effect.uninterruptible(Effect.andThen(done, Effect.sleep("1 second")))
+      ]
+    ] as const
+  )("is heard when it %s", ([how, wait]) =>
+    Effect.gen(function*() {
+      const done = yield* Deferred.make<void>()
+      const alpha = yield* alphaOf({
+        start: () =>
+          Effect.as(
+            finalizer(Deferred.succeed(done, undefined)),
+            child({ result: Effect.as(wait(Deferred.await(done)), partial(how)) })
+          )
+      })
+      const started = yield* alpha.start({ prompt: "go" })
+      const interrupting = yield* Effect.forkChild(started.interrupt, { startImmediately: true })
+      yield* TestClock.adjust("1 second")
+      assert.deepInclude(yield* Fiber.join(interrupting), { _tag: "Aborted", cause: "user", text: how })
       yield* started.released
     }).pipe(run))
 })

@@ -43,8 +43,9 @@ export type Deed = typeof deeds[number]
 export const kinds = ["spawn", "fork", "scripted"] as const
 export type Kind = typeof kinds[number]
 
-const Nth = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
-const Doing = Schema.Literals(deeds)
+const Nth = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))
+// what ends by itself, after a while, is where most can happen meanwhile
+const Doing = Schema.Union([Schema.Literals(deeds), Schema.Literals(["slow", "uses a tool", "delegates"])])
 
 const Start = Schema.TaggedStruct("Start", {
   kind: Schema.Literals(kinds),
@@ -55,7 +56,7 @@ const Start = Schema.TaggedStruct("Start", {
 })
 const Yield = Schema.TaggedStruct("Yield", { times: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30 })) })
 
-/** `nth` counts the starts so far, around and around. */
+/** `nth` counts the starts so far from the last one back, around and around. */
 export const Command = Schema.Union([
   // what is here twice comes twice as often
   Start,
@@ -80,7 +81,7 @@ export const Command = Schema.Union([
 export type Command = typeof Command.Type
 
 export const Program = Schema.Struct({
-  commands: Schema.Array(Command).check(Schema.isMaxLength(16)),
+  commands: Schema.Array(Command).check(Schema.isMaxLength(24)),
   /** Whether the root closes while its children run, or after they were closed. */
   rootFirst: Schema.Boolean
 })
@@ -265,7 +266,7 @@ const soon = <A, E>(issues: Array<string>, what: string, effect: Effect.Effect<A
 /** Faults that a test plants, to see whether they are found. */
 export interface Plants {
   /** Done while the program runs. */
-  readonly plant?: Effect.Effect<void, never, Agent.Agents | SessionStore | CurrentAgent> | undefined
+  readonly plant?: Effect.Effect<unknown, never, SessionStore | Subagent.Subagents | CurrentAgent> | undefined
 }
 
 /** Runs a program in a world over the store that is there, and takes the world down. */
@@ -317,7 +318,9 @@ const inWorld = Effect.fnUntraced(function*(program: Program, plants: Plants) {
   const shared = yield* Scope.make()
 
   const perform = Effect.fnUntraced(function*(command: Command) {
-    const started = "nth" in command && starts.length > 0 ? starts[command.nth % starts.length] : undefined
+    const started = "nth" in command && starts.length > 0
+      ? starts[starts.length - 1 - command.nth % starts.length]
+      : undefined
     switch (command._tag) {
       case "Start": {
         const { apart, does, hurried, kind } = command
@@ -397,6 +400,8 @@ const inWorld = Effect.fnUntraced(function*(program: Program, plants: Plants) {
   if (!program.rootFirst) yield* soon(issues, "interrupting the root", root.interrupt("user"))
   yield* soon(issues, "something that a program began", Fiber.awaitAll(pending))
 
+  // a child that ignored its end is released when its own graces are over, whatever its parent's
+  for (let i = 0; i < 100 && (yield* subagents.running).length > 0; i++) yield* Effect.sleep("5 millis")
   const running = yield* subagents.running
   if (running.length > 0) issues.push(`still running: ${running.map((run) => run.runId).join()}`)
   const alive = (yield* agents.list).filter((agent) => agent.id !== "root" || program.rootFirst)

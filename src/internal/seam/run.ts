@@ -213,9 +213,10 @@ export interface ResolvedOutput {
  *
  * - `id`: the child's session id, or for a remote child an id that is unique among all children
  * - `localAgent`: the live agent of a child in this process; its id is `id`, its header's parent the delegating agent
- * - `result`: waits for the child. A failure of the child is a result; only what no result can say fails. After the
- *   provider's scope is closed it must have a result, `Aborted` with the partial output if nothing better. The
- *   structured value of a `Completed` is plain JSON and is decoded by the service
+ * - `result`: waits for the child; evaluated once. A failure of the child is a result; only what no result can say fails.
+ *   A run that is cancelled closes the provider's scope first: by then it must have a result, `Aborted` with the partial
+ *   output if nothing better, and where it has none it is interrupted. The structured value of a `Completed` is plain
+ *   JSON and is decoded by the service
  * - `survivors`: what outlived the closing of the scope
  *
  * @category models

@@ -105,21 +105,20 @@ const settle = (live: Live): Effect.Effect<Result<unknown>, RunFailed> =>
     return Effect.andThen(end(live, exit), exit)
   })
 
-// a cancelled child has a result once its provider's finalizers ran: the partial output. One that has none is told to go
-const lastWord = Effect.fnUntraced(function*(
-  { child, info, shared: { grace } }: Live,
-  closing: boolean,
-  survivors: Array<string>
-) {
+// once its provider's finalizers ran a cancelled child has a result, the partial output, if only after some turns of the
+// event loop. What is at work even then is told to go, and has the grace for it
+const lastWord = Effect.fnUntraced(function*({ child, info, shared: { grace } }: Live, survivors: Array<string>) {
   // sound: a run is cancelled when its child was forked
   const fiber = child as Fiber.Fiber<Result<unknown>, RunFailed>
-  const exit = closing ? fiber.pollUnsafe() : yield* awaitWithin(fiber, grace)
-  if (exit !== undefined) return exit
-  fiber.interruptUnsafe()
-  const interrupted = yield* awaitWithin(fiber, grace)
-  if (interrupted === undefined) survivors.push(`the child of run ${info.runId} of provider ${info.provider}`)
-  return interrupted
+  const done = fiber.pollUnsafe()
+  if (done !== undefined) return done
+  yield* Effect.forkDetach(Effect.andThen(lastTurns, Effect.sync(() => fiber.interruptUnsafe())))
+  const exit = yield* awaitWithin(fiber, grace)
+  if (exit === undefined) survivors.push(`the child of run ${info.runId} of provider ${info.provider}`)
+  return exit
 })
+
+const lastTurns = Effect.repeat(Effect.yieldNow, { times: 9 })
 
 const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined) {
   const { claim, handle, info, shared } = live
@@ -131,7 +130,7 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
   const failed = yield* closeScope(claim, Exit.void, shared.grace, whose)
   if (failed !== undefined) problems.push(failed.problem)
   if (failed?.closing === true) survivors.push(`run ${info.runId} of provider ${info.provider}`)
-  const exit = first ?? (yield* lastWord(live, failed?.closing === true, survivors))
+  const exit = first ?? (yield* lastWord(live, survivors))
   if (handle.survivors !== undefined) {
     const counted = yield* bounded(handle.survivors, shared.grace)
     if (counted !== undefined && Exit.isSuccess(counted) && isNames(counted.value)) survivors.push(...counted.value)
