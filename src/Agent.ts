@@ -27,6 +27,7 @@ import * as live from "./internal/agent/live.ts"
 import {
   AgentClosed,
   type Content,
+  InvalidAgent,
   type OutputPart,
   type Progress,
   SteerRejected,
@@ -40,33 +41,15 @@ import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from 
 import { SessionStore } from "./SessionStore.ts"
 import { personaSection, type Section, SystemPrompt, type UnknownVariable } from "./SystemPrompt.ts"
 
-export { AgentClosed, type Content, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
-
-// -----------------------------------------------------------------------------
-// errors
-// -----------------------------------------------------------------------------
-
-/**
- * An agent was asked for with an option that cannot be: which, and what would be right.
- *
- * @category errors
- * @since 0.1.0
- */
-export class InvalidAgent extends Schema.TaggedError<InvalidAgent>("effect-subagent/InvalidAgent")("InvalidAgent", {
-  field: Schema.String,
-  issue: Schema.String
-}) {
-  override get message(): string {
-    return `${this.field}: ${this.issue}`
-  }
-}
+export { AgentClosed, type Content, InvalidAgent, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
 
 // -----------------------------------------------------------------------------
 // models
 // -----------------------------------------------------------------------------
 
 /**
- * How a message is sent: by whom (a `user` by default), and under which id it is stored (a new one by default).
+ * How a message is sent: by whom (a `user` by default), under which id it is stored (a new one by default), and whether
+ * an idle agent sets to work only when the sender has gone on (`later`), instead of within the call.
  *
  * @category models
  * @since 0.1.0
@@ -74,6 +57,7 @@ export class InvalidAgent extends Schema.TaggedError<InvalidAgent>("effect-subag
 export interface Delivery {
   readonly source?: Session.Source | undefined
   readonly messageId?: string | undefined
+  readonly later?: boolean | undefined
 }
 
 /**
@@ -249,6 +233,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     readonly sections: ReadonlyArray<Section>
   }
 
+  interface Enlivened {
+    readonly agent: Agent
+    readonly close: Effect.Effect<void>
+  }
+
   // everything about a composition that can be wrong is found before a session exists
   const check = (composition: Composition, cwd: string, session: string): Effect.Effect<Checked, ComposeError> => {
     const { maxTokens, persona, restriction } = composition
@@ -276,9 +265,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
     header: Session.Header,
     depth: number,
     log: SessionLog,
-    transcript: Session.Transcript,
-    scope: Scope.Scope
-  ): Effect.Effect<Agent> => {
+    transcript: Session.Transcript
+  ): Enlivened => {
     const { restriction, restrictions: inherited = [] } = composition
     const restrictions = restriction === undefined ? inherited : [...inherited, copied(restriction)]
     const state = live.makeState({
@@ -304,18 +292,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }, transcript)
     const agent: Agent = new Handle(state, store)
     agents.set(header.id, agent)
-    return Effect.as(
-      Scope.addFinalizer(
-        scope,
-        Effect.suspend(() => {
-          if (agents.get(header.id) === agent) agents.delete(header.id)
-          return composition.closedBy === undefined
-            ? live.close(state, "disposed")
-            : Effect.flatMap(composition.closedBy, (cause) => live.close(state, cause))
-        })
-      ),
-      agent
-    )
+    const { closedBy } = composition
+    return {
+      agent,
+      close: Effect.suspend(() => {
+        if (agents.get(header.id) === agent) agents.delete(header.id)
+        return closedBy === undefined
+          ? live.close(state, "disposed")
+          : Effect.flatMap(closedBy, (cause) => live.close(state, cause))
+      })
+    }
   }
 
   const create = (options: CreateOptions): Effect.Effect<Agent, ComposeError | CreateError, Scope.Scope> =>
@@ -339,8 +325,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
           ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
           ...(label === undefined ? undefined : { label })
         }
-        return guarded(store.create(header, options.seed), (log, scope) =>
-          enliven(options, checked, header, depth, log, Session.fold(seed), scope))
+        return guarded(store.create(header, options.seed), (log) =>
+          enliven(options, checked, header, depth, log, Session.fold(seed)))
       })
     })
 
@@ -361,28 +347,38 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* log.flush
       for (const event of closers) Session.advance(transcript, event)
     }
-    return (scope: Scope.Scope) => enliven(options, checked, header, depth, log, transcript, scope)
+    return () => enliven(options, checked, header, depth, log, transcript)
   })
 
-  // a scope of its own, so that whatever a failed start acquired is given back before the failure is seen
+  // What is acquired has a scope of its own, so that a failed start gives it back before the failure is seen; a live
+  // agent closes before it does.
   const guarded = <A, E>(
     acquire: Effect.Effect<A, E, Scope.Scope>,
-    use: (a: A, scope: Scope.Scope) => Effect.Effect<Agent>
+    use: (a: A) => Enlivened
   ): Effect.Effect<Agent, E, Scope.Scope> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.withFiber((fiber) => {
-        // sound: the scope is in the context by the effect's type
-        const scope = Scope.forkUnsafe(Context.getUnsafe(fiber.context, Scope.Scope))
+        const scope = Scope.makeUnsafe()
         return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
           onFailure: (cause) => Effect.andThen(Scope.close(scope, Exit.failCause(cause)), Effect.failCause(cause)),
-          onSuccess: (a) => use(a, scope)
+          onSuccess: (a) => {
+            const { agent, close } = use(a)
+            return Effect.as(
+              Scope.addFinalizerExit(
+                // sound: the scope is in the context by the effect's type
+                Context.getUnsafe(fiber.context, Scope.Scope),
+                (exit) => Effect.ensuring(close, Effect.suspend(() => Scope.closeUnsafe(scope, exit) ?? Effect.void))
+              ),
+              agent
+            )
+          }
         })
       })
     )
 
   return Agents.of({
     create,
-    open: (id, options) => guarded(open(id, options), (enlivened, scope) => enlivened(scope)),
+    open: (id, options) => guarded(open(id, options), (enlivened) => enlivened()),
     get: (id) => Effect.sync(() => Option.fromNullishOr(agents.get(id))),
     list: Effect.sync(() => Array.from(agents.values()))
   })

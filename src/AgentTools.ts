@@ -61,6 +61,7 @@ export class DuplicateTool extends Schema.TaggedError<DuplicateTool>("effect-sub
 // models
 // -----------------------------------------------------------------------------
 
+// the record of tools is invariant in `WithHandler`, so a registry of many toolkits can only hold its widest form
 /**
  * A toolkit whose tools are only known at run time, with all that its handlers need but the calling agent.
  *

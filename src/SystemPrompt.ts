@@ -10,7 +10,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 
 /**
  * A piece of a system prompt. Sections are joined by a blank line in ascending `order`, ties by name. `text` may refer
@@ -107,7 +107,9 @@ export const interpolate = (section: Section, variables: Variables): Effect.Effe
     if (!section.text.includes("{{") && !section.text.includes("}}")) return Effect.succeed(section.text)
     let bad: string | undefined
     const leftover = section.text.replace(reference, " ")
-    if (leftover.includes("{{") || leftover.includes("}}")) bad = leftover.slice(leftover.search(/\{\{|\}\}/)).slice(0, 40)
+    if (leftover.includes("{{") || leftover.includes("}}")) {
+      bad = leftover.slice(leftover.search(/\{\{|\}\}/)).slice(0, 40)
+    }
     const text = section.text.replace(reference, (whole, inner: string) => {
       const key = inner.trim()
       const value = name.test(key) && Object.hasOwn(variables, key) ? variables[key] : undefined

@@ -13,10 +13,11 @@ leakCheck()
 const saying = (words: string) =>
   Layer.effect(
     LanguageModel.LanguageModel,
-    Effect.map(Layer.build(Scripted.layer(() => [text(words)])), (context) => LanguageModel.LanguageModel.of(
-      // the record of another script would shadow the test's own
-      context.mapUnsafe.get(LanguageModel.LanguageModel.key)
-    ))
+    Effect.map(Layer.build(Scripted.layer(() => [text(words)])), (context) =>
+      LanguageModel.LanguageModel.of(
+        // the record of another script would shadow the test's own
+        context.mapUnsafe.get(LanguageModel.LanguageModel.key)
+      ))
   )
 
 const named = { fast: saying("fast"), wise: saying("wise") }

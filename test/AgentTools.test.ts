@@ -112,7 +112,10 @@ describe("AgentTools", () => {
   it.effect("S160 own tools are never filtered and shadow registered ones", () =>
     registry(Effect.gen(function*() {
       const tools = yield* AgentTools.AgentTools
-      const Own = Toolkit.make(Tool.make("read", { success: Schema.String }), Tool.make("zap", { success: Schema.String }))
+      const Own = Toolkit.make(
+        Tool.make("read", { success: Schema.String }),
+        Tool.make("zap", { success: Schema.String })
+      )
       const own = yield* Effect.provide(
         Own,
         Own.toLayer({ read: () => Effect.succeed("own"), zap: () => Effect.succeed("zap") })
@@ -149,7 +152,10 @@ describe("AgentTools", () => {
       ])
     }).pipe(
       Effect.provide(
-        layer.pipe(Layer.provide(Layer.succeed(Disk, "disk of the layer")), Layer.provideMerge(AgentTools.layerRegistry))
+        layer.pipe(
+          Layer.provide(Layer.succeed(Disk, "disk of the layer")),
+          Layer.provideMerge(AgentTools.layerRegistry)
+        )
       )
     )
   })
@@ -218,12 +224,16 @@ describe("AgentTools", () => {
     return {
       script: [[call("read", {})], [call("late", {})], [text("done")]],
       with: [
-        Layer.effectDiscard(Effect.flatMap(AgentTools.AgentTools, (tools) =>
-          Layer.build(tool("read", () =>
-            Effect.as(Scope.provide(Layer.build(saying("late")), scope), "read").pipe(
-              Effect.provideService(AgentTools.AgentTools, tools)
-            )))
-        ))
+        Layer.effectDiscard(
+          Effect.flatMap(
+            AgentTools.AgentTools,
+            (tools) =>
+              Layer.build(tool("read", () =>
+                Effect.as(Scope.provide(Layer.build(saying("late")), scope), "read").pipe(
+                  Effect.provideService(AgentTools.AgentTools, tools)
+                )))
+          )
+        )
       ],
       body: Effect.gen(function*() {
         yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))

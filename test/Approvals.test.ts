@@ -3,7 +3,7 @@ import { Context, Effect, Fiber, Layer, Logger, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as AgentTools from "../src/AgentTools.ts"
 import * as Approvals from "../src/Approvals.ts"
-import { CurrentAgent } from "../src/CurrentAgent.ts"
+import type { CurrentAgent } from "../src/CurrentAgent.ts"
 import * as Spawn from "../src/providers/Spawn.ts"
 import { call, type Script, text } from "../src/testing/ScriptedModel.ts"
 import { agentTest, create, moment, resultsOf, settle, spoken, tool } from "./utils/agentTest.ts"
@@ -18,8 +18,7 @@ const request = (name: string): Approvals.ApprovalRequest => ({
   params: {}
 })
 
-const ask = (name = "exec") =>
-  Effect.flatMap(Approvals.Approvals, (approver) => approver.ask(request(name)))
+const ask = (name = "exec") => Effect.flatMap(Approvals.Approvals, (approver) => approver.ask(request(name)))
 
 /** Calls `exec` once and says done. */
 const script: Script = ({ prompt }) =>
@@ -107,13 +106,16 @@ describe("Approvals", () => {
         yield* Effect.provide((yield* create("a", { depth: 1 })).prompt("go"), asking(asked))
         assert.deepStrictEqual(ran, [{ rm: false }])
         assert.deepStrictEqual(yield* results("a"), [[false, "ran"]])
-        assert.deepStrictEqual(asked.map(({ agent, params, tool, toolCallId }) => [
-          agent.sessionId,
-          agent.depth,
-          tool,
-          toolCallId,
-          params
-        ]), [["a", 1, "exec", "call-exec", { rm: false }]])
+        assert.deepStrictEqual(
+          asked.map(({ agent, params, tool, toolCallId }) => [
+            agent.sessionId,
+            agent.depth,
+            tool,
+            toolCallId,
+            params
+          ]),
+          [["a", 1, "exec", "call-exec", { rm: false }]]
+        )
       })
     }
   })

@@ -47,14 +47,13 @@ describe("the order in which a run ends", () => {
         const subagents = yield* Subagent.Subagents
         const steps: Array<string> = []
         const mark = (step: string) => Effect.sync(() => void steps.push(step))
+        const during: Array<unknown> = []
         const puppets = puppeteer({
           closing: Effect.gen(function*() {
+            if (steps.length > 0) return
             yield* mark("released")
-            // the result is not known before its finalizers ran, and the place is not free
-            yield* Effect.yieldNow
-            assert.isUndefined(result.pollUnsafe())
-            assert.isUndefined(second.pollUnsafe())
-            assert.strictEqual((yield* subagents.running).length, 1)
+            yield* settled
+            during.push(result.pollUnsafe(), second.pollUnsafe(), (yield* subagents.running).length)
           })
         })
         const alpha = yield* alphaOf(puppets.implementation)
@@ -71,6 +70,8 @@ describe("the order in which a run ends", () => {
         if (outcome === "Completed") puppets.started[0].say("done")
         else yield* Effect.forkChild(first.interrupt)
         assert.strictEqual((yield* Fiber.join(result))._tag, outcome)
+        // the result is not known before its finalizers ran, and the place is not free
+        assert.deepStrictEqual(during, [undefined, undefined, 1])
         // by the time the result is there, the place is free and the end is told
         assert.deepStrictEqual(yield* subagents.running, [])
         assert.deepStrictEqual(steps.slice(0, 2), ["released", "result"])

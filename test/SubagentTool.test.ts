@@ -62,7 +62,7 @@ describe("SubagentTool", () => {
       assert.notMatch(description, fresh)
     })
 
-    it("S253 says nothing of background tasks or of messages", () => {
+    it("S253 S483 says nothing of background tasks or of messages", () => {
       assert.notMatch(Tool.getDescription(Delegate) ?? "", /background|task_output|task_kill|send_message/)
     })
 
@@ -168,7 +168,7 @@ describe("SubagentTool", () => {
       limits: { maxChildren: 2 }
     }
 
-    it.effect("S244 S487 S508 reach the request as they are, and its prompt is the model's own", () =>
+    it.effect("S243 S244 S487 S508 reach the request as they are, and its prompt is the model's own", () =>
       Effect.gen(function*() {
         const tool = SubagentTool.make("delegate", Scripted.Scripted, { ...options, maxDepth: 1 })
         yield* result(tool)

@@ -1,16 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Schema, SchemaGetter, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { type Agent, Agents } from "../src/Agent.ts"
 import * as Scripted from "../src/providers/Scripted.ts"
 import * as Session from "../src/Session.ts"
 import { SessionStore } from "../src/SessionStore.ts"
 import * as Subagent from "../src/Subagent.ts"
+import * as SubagentTool from "../src/SubagentTool.ts"
 import { call, hang, ScriptedModel, text, wait } from "../src/testing/ScriptedModel.ts"
 import {
   assertSound,
+  Delegate,
   delegating,
   eventsOf,
   logged,
+  once,
   params,
   rootAgent,
   shownResults,
@@ -63,33 +67,59 @@ describe("SubagentTool, interrupted,", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  it.effect("keeps the answer of a child that had finished and was being released", () =>
-    Effect.gen(function*() {
-      const releasing = yield* Deferred.make<void>()
-      const gate = yield* Deferred.make<void>()
-      const layer = delegating([{
-        id: "child-1",
-        run: [Scripted.text("the answer")],
-        release: Effect.andThen(Deferred.succeed(releasing, undefined), Deferred.await(gate))
-      }])
-      yield* Effect.gen(function*() {
-        const root = yield* rootAgent
-        const { interrupt, outcome } = yield* interrupted(root, "user")
-        yield* Deferred.await(releasing)
-        const stopping = yield* Effect.forkChild(interrupt, { startImmediately: true })
-        yield* Deferred.succeed(gate, undefined)
-        yield* Fiber.join(stopping)
-        yield* outcome
-        const [one] = yield* logged(root)
-        assert.deepInclude(one.result, {
-          error: "the delegation was interrupted",
-          reason: "Aborted",
-          partial: "the answer",
-          childId: "child-1"
+  describe("with a child that had finished and was being released", () => {
+    const finished = (tool: typeof Delegate, settle: Effect.Effect<void>, ...acts: ReadonlyArray<Scripted.Act>) =>
+      Effect.gen(function*() {
+        const releasing = yield* Deferred.make<void>()
+        const gate = yield* Deferred.make<void>()
+        const release = Effect.andThen(Deferred.succeed(releasing, undefined), Deferred.await(gate))
+        return yield* Effect.gen(function*() {
+          const root = yield* rootAgent
+          const { interrupt, outcome } = yield* interrupted(root, "user")
+          yield* Deferred.await(releasing)
+          const stopping = yield* Effect.forkChild(interrupt, { startImmediately: true })
+          yield* Deferred.succeed(gate, undefined)
+          yield* settle
+          yield* Fiber.join(stopping)
+          yield* outcome
+          yield* assertSound(root)
+          const [one] = yield* logged(root)
+          assert.isTrue(one.isFailure)
+          assert.deepInclude(one.result, {
+            error: "the delegation was interrupted",
+            reason: "Aborted",
+            childId: "child-1"
+          })
+          return (one.result as SubagentTool.Failure).partial
+        }).pipe(Effect.provide(delegating([{ id: "child-1", run: acts, release }], once, tool)))
+      })
+
+    it.effect("keeps its answer", () =>
+      Effect.gen(function*() {
+        assert.strictEqual(yield* finished(Delegate, Effect.void, Scripted.text("the answer")), "the answer")
+      }))
+
+    it.effect("keeps the value that was asked for", () =>
+      Effect.gen(function*() {
+        const outputSchema = Schema.Struct({ at: Schema.Date })
+        const tool = SubagentTool.make("delegate", Scripted.Scripted, { outputSchema })
+        const partial = yield* finished(tool, Effect.void, Scripted.complete({ at: "2026-01-02T00:00:00.000Z" }))
+        assert.strictEqual(partial, `{"at":"2026-01-02T00:00:00.000Z"}`)
+      }))
+
+    it.effect("does not wait for ever for a value that cannot be encoded", () =>
+      Effect.gen(function*() {
+        const outputSchema = Schema.Struct({
+          slow: Schema.String.pipe(Schema.decodeTo(Schema.String, {
+            decode: SchemaGetter.transform((text: string) => text),
+            encode: SchemaGetter.transformEffect((_: string) => Effect.never)
+          }))
         })
-        yield* assertSound(root)
-      }).pipe(Effect.provide(layer))
-    }))
+        const tool = SubagentTool.make("delegate", Scripted.Scripted, { outputSchema })
+        const partial = yield* finished(tool, TestClock.adjust("1 second"), Scripted.complete({ slow: "yes" }))
+        assert.isUndefined(partial)
+      }))
+  })
 
   it.effect("keeps the results of the siblings that were done", () =>
     Effect.gen(function*() {
@@ -103,7 +133,6 @@ describe("SubagentTool, interrupted,", () => {
               run: [
                 Scripted.text("not yet"),
                 Scripted.wait(Deferred.succeed(reached, undefined)),
-                Scripted.delay(1),
                 Scripted.hang
               ]
             },
@@ -117,11 +146,13 @@ describe("SubagentTool, interrupted,", () => {
       )
       yield* Effect.gen(function*() {
         const root = yield* rootAgent
+        const quickly = yield* Effect.forkChild(
+          Stream.runDrain(Stream.takeUntil(root.progress, (one) => one._tag === "ToolEnded")),
+          { startImmediately: true }
+        )
         const { interrupt, outcome } = yield* interrupted(root, "user")
         yield* Deferred.await(reached)
-        // until the quick one is done
-        while ((yield* (yield* Scripted.Recording).releases).length === 0) yield* Effect.yieldNow
-        for (let i = 0; i < 10; i++) yield* Effect.yieldNow
+        yield* Fiber.join(quickly)
         yield* interrupt
         yield* outcome
         const [quick, slow] = yield* logged(root)

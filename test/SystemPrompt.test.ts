@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import * as Spawn from "../src/providers/Spawn.ts"
-import { ScriptedModel, text } from "../src/testing/ScriptedModel.ts"
 import * as SystemPrompt from "../src/SystemPrompt.ts"
+import { ScriptedModel, text } from "../src/testing/ScriptedModel.ts"
 import { agentTest, causesOf, create, systemOf } from "./utils/agentTest.ts"
 import { leakCheck } from "./utils/leaks.ts"
 

@@ -4,9 +4,11 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
+import * as CliConfig from "effect/cli/CliConfig"
 import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
+import * as GlobalFlag from "effect/cli/GlobalFlag"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
@@ -32,6 +34,10 @@ const readVersion = Effect.gen(function*() {
   const text = yield* fs.readFileString(path.join(import.meta.dirname, "..", "..", "package.json"))
   const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Struct({ version: Schema.String })))
   return (yield* decode(text)).version
+})
+
+const config = CliConfig.make({
+  builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions, GlobalFlag.LogLevel]
 })
 
 // standard output is for what was asked for: a wrong question is answered on standard error
@@ -61,6 +67,7 @@ export const main = (args: ReadonlyArray<string>) =>
     const diagnostics = yield* Diagnostics
     const version = yield* Effect.orDie(readVersion)
     yield* Command.runWith(command, { version })(args).pipe(
+      Effect.provideService(CliConfig.CliConfig, config),
       Effect.provideService(CliOutput.Presenter, present(diagnostics)),
       Effect.catch((error) => {
         if (CliError.isCliError(error)) return Effect.fail(new ExitWith({ code: 2 }))

@@ -44,8 +44,9 @@ import { make } from "./internal/fileStore.ts"
  * - `lease`: how long a holder that is not on this host is respected after its last sign of life: 10 seconds by
  *   default, at least a tenth of a second. Holders give one every third of it. The clocks of hosts that share a
  *   directory have to agree to well within half of it
- * - `host`: the name of this host, by which others tell whether they can look for its processes; by default the
- *   system's. Containers that share a directory are hosts of their own even under one name
+ * - `host`: the name of this host, by which others tell whether they can look for its processes. By default the
+ *   system's, which {@link layer} knows on Linux alone: elsewhere, hosts that share a directory have to be named.
+ *   Containers are hosts of their own even under one name
  *
  * @category options
  * @since 0.1.0
@@ -103,8 +104,13 @@ export const layerNode = (options: Options): Layer.Layer<SessionStore, StoreFail
     Effect.tryPromise({
       // on demand, so that whoever brings another file system does not have to install this one
       try: () =>
-        Promise.all([import("@effect/platform-node/NodeFileSystem"), import("@effect/platform-node/NodePath")]),
+        Promise.all([
+          import("@effect/platform-node/NodeFileSystem"),
+          import("@effect/platform-node/NodePath"),
+          import("node:os")
+        ]),
       catch: (cause) => new StoreFailed({ operation: "load @effect/platform-node", what: String(cause) })
     }),
-    ([fileSystem, path]) => Layer.provide(layer(options), [fileSystem.layer, path.layer])
+    ([fileSystem, path, os]) =>
+      Layer.provide(layer({ ...options, host: options.host ?? os.hostname() }), [fileSystem.layer, path.layer])
   ))

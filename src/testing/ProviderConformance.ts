@@ -103,7 +103,7 @@ const counts = (count: string): Behave => () => ({ _tag: "Structured", json: { a
  * @category testing
  * @since 0.1.0
  */
-export const suite = <R, E>(options: Options<R, E>): ReadonlyArray<Case> => {
+export const suite = <R>(options: Options<R>): ReadonlyArray<Case> => {
   const { provider } = options
   const make = (name: string, behave: Behave, body: (world: World) => Body): Case =>
     toCase(name, options.timeout ?? "10 seconds", inWorld(options, behave, body))

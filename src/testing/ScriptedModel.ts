@@ -8,8 +8,8 @@
  */
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
-import type * as Response from "effect/ai/Response"
 import type * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -209,9 +209,9 @@ const exhausted = (request: Request): AiError.AiError =>
 const withFinish = (acts: ReadonlyArray<Act>): ReadonlyArray<Act> => {
   const cutAt = acts.indexOf(cut)
   if (cutAt >= 0) return acts.slice(0, cutAt)
-  const types = acts.flatMap((act) => act._tag === "Part" ? [act.part.type] : [])
-  if (types.includes("finish") || acts.some((act) => act._tag === "Fail")) return acts
-  return [...acts, finish(types.includes("tool-call") ? "tool-calls" : "stop")]
+  const types = new Set(acts.flatMap((act) => act._tag === "Part" ? [act.part.type] : []))
+  if (types.has("finish") || acts.some((act) => act._tag === "Fail")) return acts
+  return [...acts, finish(types.has("tool-call") ? "tool-calls" : "stop")]
 }
 
 const play = (reply: Reply): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> =>

@@ -131,7 +131,11 @@ describe("a turn", () => {
       with: [tool("t", () => Effect.sync(() => void (ran = true)))],
       body: Effect.gen(function*() {
         const outcome = yield* endsWith(
-          failed("InternalProviderError", "LanguageModel.streamText: Internal provider error: the answer broke off: it has no finish part", true)
+          failed(
+            "InternalProviderError",
+            "LanguageModel.streamText: Internal provider error: the answer broke off: it has no finish part",
+            true
+          )
         )
         assert.strictEqual(outcome.text, "half a sen")
         assert.isFalse(ran)

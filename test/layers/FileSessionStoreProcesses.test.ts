@@ -98,52 +98,60 @@ describe("FileSessionStore in two processes", () => {
       assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, 15))
     }), 60_000)
 
-  it.live("on different hosts: a live one is named until when, and replaced when its lease ends", () =>
-    Effect.gen(function*() {
-      const directory = yield* tempDir
-      const store = yield* storeOn({ directory, host: "here" })
-      const child = yield* holder({ directory, id: "a", host: "there", lease: 1_200 })
-      assert.strictEqual(yield* child.ask("create"), "ok")
-      assert.strictEqual(yield* child.ask("append 0"), "ok")
-      const first = yield* Effect.flip(store.open("a"))
-      assertHeld(first, child.pid, "there")
-      assert.isTrue(
-        first._tag === "HeldElsewhere" && Math.abs(first.until! - Date.now() - 1_000) < 600,
-        String(first)
-      )
+  it.live(
+    "on different hosts: a live one is named until when, and replaced when its lease ends",
+    () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory, host: "here" })
+        const child = yield* holder({ directory, id: "a", host: "there", lease: 1_200 })
+        assert.strictEqual(yield* child.ask("create"), "ok")
+        assert.strictEqual(yield* child.ask("append 0"), "ok")
+        const first = yield* Effect.flip(store.open("a"))
+        assertHeld(first, child.pid, "there")
+        assert.isTrue(
+          first._tag === "HeldElsewhere" && Math.abs(first.until! - Date.now() - 1_000) < 600,
+          String(first)
+        )
 
-      yield* Effect.sleep(1_500)
-      const later = yield* Effect.flip(store.open("a"))
-      assertHeld(later, child.pid, "there")
-      yield* child.kill
-      const last = yield* Effect.flip(store.open("a"))
-      assert.strictEqual(last._tag, "HeldElsewhere", "nobody here can see that it is dead")
-      if (last._tag !== "HeldElsewhere") return
-      yield* Effect.sleep(Math.max(0, last.until! - Date.now()) + 5)
-      const log = yield* store.open("a")
-      yield* log.append([said(1)])
-      yield* log.flush
-      assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1])
-    }), 60_000)
+        yield* Effect.sleep(1_500)
+        const later = yield* Effect.flip(store.open("a"))
+        assertHeld(later, child.pid, "there")
+        yield* child.kill
+        const last = yield* Effect.flip(store.open("a"))
+        assert.strictEqual(last._tag, "HeldElsewhere", "nobody here can see that it is dead")
+        if (last._tag !== "HeldElsewhere") return
+        yield* Effect.sleep(Math.max(0, last.until! - Date.now()) + 5)
+        const log = yield* store.open("a")
+        yield* log.append([said(1)])
+        yield* log.flush
+        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1])
+      }),
+    60_000
+  )
 
-  it.live("one that was stopped and goes on after it was replaced has written nothing that anyone reads", () =>
-    Effect.gen(function*() {
-      const directory = yield* tempDir
-      const store = yield* storeOn({ directory, host: "here" })
-      const child = yield* holder({ directory, id: "a", host: "there", lease: 400 })
-      assert.strictEqual(yield* child.ask("create"), "ok")
-      assert.strictEqual(yield* child.ask("append 0"), "ok")
-      yield* child.signal("SIGSTOP")
-      yield* Effect.sleep(500)
-      const log = yield* store.open("a")
-      yield* log.append([said(1, "mine")])
-      yield* log.flush
-      yield* child.signal("SIGCONT")
-      assert.deepInclude(JSON.parse(yield* child.ask("append 1")), { _tag: "LeaseLost", id: "a" })
-      assert.deepInclude(JSON.parse(yield* child.ask("accept 1")), { _tag: "LeaseLost", id: "a" })
-      assert.strictEqual(yield* child.ask("close"), "ok")
-      yield* log.append([said(2)])
-      yield* log.flush
-      assert.deepStrictEqual(yield* readAll(store, "a"), [said(0, `of ${child.pid}`), said(1, "mine"), said(2)])
-    }), 60_000)
+  it.live(
+    "one that was stopped and goes on after it was replaced has written nothing that anyone reads",
+    () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory, host: "here" })
+        const child = yield* holder({ directory, id: "a", host: "there", lease: 400 })
+        assert.strictEqual(yield* child.ask("create"), "ok")
+        assert.strictEqual(yield* child.ask("append 0"), "ok")
+        yield* child.signal("SIGSTOP")
+        yield* Effect.sleep(500)
+        const log = yield* store.open("a")
+        yield* log.append([said(1, "mine")])
+        yield* log.flush
+        yield* child.signal("SIGCONT")
+        assert.deepInclude(JSON.parse(yield* child.ask("append 1")), { _tag: "LeaseLost", id: "a" })
+        assert.deepInclude(JSON.parse(yield* child.ask("accept 1")), { _tag: "LeaseLost", id: "a" })
+        assert.strictEqual(yield* child.ask("close"), "ok")
+        yield* log.append([said(2)])
+        yield* log.flush
+        assert.deepStrictEqual(yield* readAll(store, "a"), [said(0, `of ${child.pid}`), said(1, "mine"), said(2)])
+      }),
+    60_000
+  )
 })

@@ -1,13 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Layer, Option, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, PubSub, Stream } from "effect"
 import { AiError, type Prompt } from "effect/ai"
 import * as Agent from "../../src/Agent.ts"
-import { CurrentAgent } from "../../src/CurrentAgent.ts"
 import * as Fork from "../../src/providers/Fork.ts"
 import * as Scripted from "../../src/providers/Scripted.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
 import { noUsage } from "../../src/Session.ts"
-import type * as SessionStore from "../../src/SessionStore.ts"
 import * as Subagent from "../../src/Subagent.ts"
 import * as ProviderConformance from "../../src/testing/ProviderConformance.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -99,11 +97,7 @@ run(
   "Fork conforms",
   ProviderConformance.suite({
     provider: Fork.Fork,
-    layer: (): Layer.Layer<
-      Fork.Fork,
-      Subagent.DuplicateProvider | Subagent.InvalidProvider,
-      Agent.Agents | SessionStore.SessionStore | Subagent.Subagents
-    > => Fork.layer,
+    layer: () => Fork.layer,
     environment: withHistory,
     leftovers: otherAgents
   })
@@ -117,3 +111,190 @@ run(
     environment: bare
   })
 )
+
+// ----- the suite finds what is wrong
+
+class Broken extends Subagent.Provider<Broken>()("broken", {
+  outputSchema: true,
+  depthLimit: false,
+  toolFilter: false,
+  persona: false,
+  model: false,
+  maxTokens: false,
+  steer: true,
+  resume: false
+}) {}
+
+/** What each broken provider is caught at. */
+const faults = {
+  "takes its parent's id": [
+    "publishes a child that is what it says it is: effect-subagent/ContractViolation"
+  ],
+  "mixes its children up": [
+    "keeps twenty children apart that run at once: the result is"
+  ],
+  "forgets what was said": [
+    "is aborted by its signal, with what it had said: the result is",
+    "is released when its scope closes, with what it had said: the result is"
+  ],
+  "keeps something when cancelled while it starts": [
+    "leaves nothing, or an aborted run, whenever its signal is aborted: left behind: half",
+    "leaves nothing whenever its start is interrupted: left behind: half"
+  ],
+  "keeps something of each child": [
+    "publishes a child that is what it says it is: left behind"
+  ],
+  "never ends its progress": [
+    "goes on when somebody gives up waiting for it: not done within",
+    "keeps its result when it is gone: not done within"
+  ],
+  "fails with its child": [
+    "turns its child's failure into a result: effect-subagent/RunFailed"
+  ],
+  "takes its children with it": [
+    "goes on when its provider closes: the result is"
+  ],
+  "takes messages after the end": [
+    "takes messages while it runs, and none afterwards: steering after the end succeeds"
+  ],
+  "loses messages": [
+    "takes messages while it runs, and none afterwards: the result is"
+  ],
+  "makes up its values": [
+    "gives a structured value, decoded: the result is"
+  ],
+  "never settles": [
+    "publishes a child that is what it says it is: not done within"
+  ]
+} as const
+
+type Fault = keyof typeof faults | "none"
+
+const resultOf = (text: string) => ({ text, output: [], usage: noUsage })
+
+/** A provider that keeps its contract, but for one fault. `alive` is what exists because of it. */
+const broken = (fault: Fault, alive: Set<string>) => (behaviour: Behaviour) =>
+  Broken.toLayer(Effect.gen(function*() {
+    let latest: unknown
+    const closed = yield* Deferred.make<void>()
+    if (fault === "takes its children with it") yield* Effect.addFinalizer(() => Deferred.succeed(closed, undefined))
+
+    const act = (heard: ReadonlyArray<unknown>, say: (text: string) => void) =>
+      Effect.gen(function*(): Effect.fn.Return<Subagent.Result<unknown>, never> {
+        switch (behaviour._tag) {
+          case "Answer": {
+            yield* behaviour.until
+            if (fault === "never settles") return yield* Effect.never
+            const text = String(fault === "mixes its children up" ? latest : heard.at(-1))
+            return { _tag: "Completed", structured: undefined, ...resultOf(text) }
+          }
+          case "Hang": {
+            yield* behaviour.after
+            say(behaviour.text)
+            return yield* Effect.never
+          }
+          case "Structured":
+            return {
+              _tag: "Completed",
+              structured: fault === "makes up its values" ? {} : behaviour.json,
+              ...resultOf("")
+            }
+          case "Fail":
+            return fault === "fails with its child"
+              ? yield* Effect.die("the child died")
+              : { _tag: "Failed", reason: "x", retryable: false, diagnostic: "y", ...resultOf("") }
+        }
+      })
+
+    return {
+      start: Effect.fnUntraced(function*(request: Subagent.ResolvedStart<typeof Broken.capabilities>) {
+        const { runId } = request
+        if (fault === "keeps something when cancelled while it starts") {
+          alive.add(`half of ${runId}`)
+          yield* Effect.yieldNow
+          alive.delete(`half of ${runId}`)
+        }
+        alive.add(runId)
+        latest = request.prompt
+        const settled = yield* Deferred.make<Subagent.Result<unknown>, Subagent.RunFailed>()
+        const progress = yield* PubSub.unbounded<Subagent.Progress>({ replay: 10 })
+        const heard: Array<unknown> = [request.prompt]
+        let said = ""
+        const say = (text: string) => {
+          said = text
+          PubSub.publishUnsafe(progress, { _tag: "Text", delta: text })
+        }
+        const aborted = (): Subagent.Result<unknown> => ({
+          _tag: "Aborted",
+          cause: "disposed",
+          ...resultOf(fault === "forgets what was said" ? "" : said)
+        })
+        const fiber = yield* act(heard, say).pipe(
+          Effect.raceFirst(Effect.map(Deferred.await(closed), aborted)),
+          Effect.onExit((exit) => Deferred.done(settled, exit)),
+          Effect.forkDetach
+        )
+        yield* Effect.addFinalizer(() =>
+          Effect.gen(function*() {
+            yield* Deferred.succeed(settled, aborted())
+            yield* Fiber.interrupt(fiber)
+            if (fault !== "never ends its progress") yield* PubSub.shutdown(progress)
+            if (fault !== "keeps something of each child") alive.delete(runId)
+          })
+        )
+        return {
+          id: fault === "takes its parent's id" ? request.parent.sessionId : `broken-${runId}`,
+          localAgent: Option.none(),
+          result: Deferred.await(settled),
+          progress: Stream.fromPubSub(progress),
+          steer: (content: Subagent.CommonRequest["prompt"]) =>
+            Effect.suspend(() => {
+              if (settled.effect !== undefined && fault !== "takes messages after the end") {
+                return Effect.fail(new Subagent.SteerRejected({ reason: "settled" }))
+              }
+              if (fault !== "loses messages") heard.push(content)
+              return Effect.void
+            })
+        }
+      })
+    }
+  }))
+
+const caught = (fault: Fault) =>
+  Effect.gen(function*() {
+    const alive = new Set<string>()
+    const messages: Array<string> = []
+    for (
+      const { effect } of ProviderConformance.suite({
+        provider: Broken,
+        layer: broken(fault, alive),
+        environment: () => Layer.mergeAll(Subagent.layer({ grace: "50 millis" }), Scripted.layerCaller()),
+        leftovers: Effect.sync(() => Array.from(alive)),
+        timeout: "300 millis"
+      })
+    ) {
+      alive.clear()
+      const result = yield* Effect.result(effect)
+      if (result._tag === "Failure") messages.push(result.failure.message)
+    }
+    return messages
+  })
+
+describe("ProviderConformance", () => {
+  it.effect("finds nothing wrong with a provider that keeps its contract", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* caught("none"), [])
+    }))
+
+  it.effect.each(Object.entries(faults))("catches a provider that %s", ([fault, expected]) =>
+    Effect.gen(function*() {
+      // sound: the keys of a literal
+      const messages = yield* caught(fault as Fault)
+      for (const start of expected) {
+        assert.isTrue(
+          messages.some((message) => message.startsWith(start)),
+          `${start}\nnot in:\n${messages.join("\n")}`
+        )
+      }
+    }))
+})

@@ -104,7 +104,7 @@ uses(SubagentTool.make("ask", "bare", { outputSchema, maxDepth: 1, persona: "You
 uses(SubagentTool.make("ask", "bare", { prompt }))
 
 // -----------------------------------------------------------------------------
-// what a layer needs and how it fails
+// what a layer needs and how it fails (S250: without the service there is no tool)
 // -----------------------------------------------------------------------------
 
 class Store extends Context.Service<Store, { readonly find: (id: string) => Effect.Effect<string> }>()("Store") {}

@@ -38,9 +38,9 @@ export const nothing = {
 } as const
 
 /** Agents with a scripted model, scripted children, and the delegate tool in the agents' registry. */
-export const delegating = (children: Scripted.Script, model: Script = once) =>
-  AgentTools.layer(Toolkit.make(Delegate)).pipe(
-    Layer.provide(SubagentTool.layer(Delegate)),
+export const delegating = (children: Scripted.Script, model: Script = once, tool: typeof Delegate = Delegate) =>
+  AgentTools.layer(Toolkit.make(tool)).pipe(
+    Layer.provide(SubagentTool.layer(tool)),
     Layer.provideMerge(Scripted.layer(children).pipe(Layer.provideMerge(subagents(model))))
   )
 

@@ -50,7 +50,7 @@ export const foldersOf = (pages: ReadonlyArray<Listing>): ReadonlyArray<Folder> 
 export const ignoredNames = (text: string): ReadonlySet<string> =>
   new Set(
     text.split("\n").flatMap((line) => {
-      const name = /^\/?([^/*?[\]!#\\][^/*?[\]\\]*?)\/?\s*$/.exec(line)?.[1]
+      const name = /^\/?([^\s/*?[\]!#\\][^/*?[\]\\]*?)\/?\s*$/.exec(line)?.[1]
       return name === undefined ? [] : [name]
     })
   )

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { Output } from "../output.ts"
 import type { ViewEvent } from "./events.ts"
 import { count, seconds, short } from "./numbers.ts"
-import { advance, emptyState, type State } from "./state.ts"
+import { advance, emptyState, outcomeText, type State } from "./state.ts"
 import { oneLine, printable } from "./text.ts"
 import { offlineNote, type View } from "./view.ts"
 
@@ -19,7 +19,7 @@ const settled = (state: State, session: string): string => {
     `${short(agent.tokens)} tokens`,
     seconds((agent.endedAt ?? agent.startedAt) - agent.startedAt)
   ]
-  return `${agent.outcome === "Completed" ? "done" : (agent.outcome ?? "ended").toLowerCase()}: ${numbers.join(", ")}`
+  return `${outcomeText(agent.outcome ?? "ended")}: ${numbers.join(", ")}`
 }
 
 /** @internal The line for an event, given what was known `before` and after it. */

@@ -132,9 +132,13 @@ export const advance = (state: State, event: ViewEvent): void => {
   }
 }
 
+/** @internal An outcome's tag in words. */
+export const outcomeText = (tag: string): string =>
+  tag === "Completed" ? "done" : tag.replaceAll(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()
+
 /** @internal What an agent does at the moment, in a few words. */
 export const doing = (state: State, agent: AgentState): string => {
-  if (agent.outcome !== undefined) return agent.outcome === "Completed" ? "done" : agent.outcome.toLowerCase()
+  if (agent.outcome !== undefined) return outcomeText(agent.outcome)
   const running = agent.children.filter((id) => state.agents.get(id)?.endedAt === undefined).length
   if (running > 0) return `waiting for ${running === 1 ? "a child" : `${running} children`}`
   const [first] = agent.tools.values()

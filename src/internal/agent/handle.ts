@@ -49,9 +49,7 @@ export class Handle {
     return live.idle(this.#state)
   }
   get status(): Effect.Effect<"idle" | "running" | "closed"> {
-    return Effect.sync(() =>
-      this.#state.closed ? "closed" : this.#state.turn === undefined ? "idle" : "running"
-    )
+    return Effect.sync(() => this.#state.closed ? "closed" : this.#state.turn === undefined ? "idle" : "running")
   }
   get last(): Effect.Effect<Option.Option<TurnOutcome>> {
     return Effect.sync(() => Option.fromNullishOr(this.#state.last))

@@ -51,6 +51,7 @@ const userMessage = (content: Content): Prompt.UserMessage =>
 export interface Delivery {
   readonly source?: Session.Source | undefined
   readonly messageId?: string | undefined
+  readonly later?: boolean | undefined
 }
 
 const asUser: Session.Source = { kind: "user" }
@@ -65,7 +66,7 @@ const toWaiting = (
   messageId: options?.messageId ?? messageIdUnsafe(fiber)
 })
 
-const startNext = (state: State, follows: boolean): void => {
+const startNext = (state: State, later: boolean): void => {
   const queued = state.inbox.shift()
   if (queued === undefined) return
   const turn: Turn = {
@@ -101,8 +102,8 @@ const startNext = (state: State, follows: boolean): void => {
     onInterrupted: (id, result) => void turn.interrupted.set(id, result)
   })
   const body = runTurn(state, turn, identity, finish)
-  // a turn that follows another starts from the top of the stack
-  const fiber = Effect.runForkWith(context)(follows ? Effect.andThen(Effect.yieldNow, body) : body, {
+  // a turn that follows another starts from the top of the stack, and a sender goes on first
+  const fiber = Effect.runForkWith(context)(later ? Effect.andThen(Effect.yieldNow, body) : body, {
     uninterruptible: true
   })
   turn.fiber = fiber
@@ -156,7 +157,7 @@ const enqueue = (
   outcome: Deferred.Deferred<TurnOutcome> | undefined
 ): void => {
   state.inbox.push({ ...toWaiting(fiber, content, options), receipt: undefined, context: fiber.context, outcome })
-  if (state.turn === undefined) startNext(state, false)
+  if (state.turn === undefined) startNext(state, options?.later === true)
 }
 
 /** @internal Queues a message that opens a turn; wakes an idle agent. */

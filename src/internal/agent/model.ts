@@ -112,3 +112,18 @@ export class AgentClosed extends Schema.TaggedError<AgentClosed>("effect-subagen
     return `agent ${this.sessionId} is closed`
   }
 }
+
+/**
+ * An agent was asked for with an option that cannot be: which, and what would be right.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class InvalidAgent extends Schema.TaggedError<InvalidAgent>("effect-subagent/InvalidAgent")("InvalidAgent", {
+  field: Schema.String,
+  issue: Schema.String
+}) {
+  override get message(): string {
+    return `${this.field}: ${this.issue}`
+  }
+}

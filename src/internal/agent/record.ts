@@ -118,9 +118,10 @@ export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
     if (turn.number !== undefined && transcript.openTurn === turn.number) {
       if (transcript.pending.size > 0) {
         drafts.push(said(Prompt.makeMessage("tool", {
-          content: Array.from(transcript.pending, ([id, name]) =>
-            turn.results.get(id) ??
-              interruptedResult(id, name, wished?.get(id) ?? (turn.begun.has(id) ? unknown : notBegun)))
+          content: Array.from(transcript.pending, ([id, name]) => {
+            const wish = wished?.has(id) === true ? wished.get(id) : turn.begun.has(id) ? unknown : notBegun
+            return turn.results.get(id) ?? interruptedResult(id, name, wish)
+          })
         })))
       }
       drafts.push({ _tag: "TurnEnded", turn: turn.number, cause: turn.cause, usage: turn.usage })

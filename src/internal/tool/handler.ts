@@ -25,7 +25,9 @@ export interface AnyError {
 /** @internal */
 export type Begin = (
   prompt: string,
-  label: string
+  label: string,
+  /** Whether nobody watches the child. */
+  quiet: boolean
 ) => Effect.Effect<Run<unknown>, AnyError, CurrentAgent | Scope.Scope>
 
 const headline = (result: Exclude<Result<unknown>, { readonly _tag: "Completed" }>): string => {
@@ -115,6 +117,17 @@ const outcomeOf = Effect.fnUntraced(function*(
   })
 })
 
+// the encoding of a schema is the program's own, and may never end where nothing can interrupt it
+const within = <A>(effect: Effect.Effect<A>): Effect.Effect<A | undefined> =>
+  Effect.flatMap(
+    Effect.forkDetach(effect, { startImmediately: true }),
+    (fiber) =>
+      Effect.map(awaitWithin(fiber, "1 second"), (exit) => {
+        fiber.interruptUnsafe()
+        return exit === undefined ? undefined : Option.getOrUndefined(Exit.getSuccess(exit))
+      })
+  )
+
 /** @internal */
 export const handle = (
   begin: Begin,
@@ -132,11 +145,12 @@ export const handle = (
     let settled: Answer | Failure | undefined
     // runs after the run's own finalizer, which cancels it and waits for its result
     yield* Effect.addFinalizer(() =>
-      started === undefined || settled !== undefined
-        ? Effect.void
-        : Effect.map(outcomeOf(started, encode), (outcome) => void (settled = outcome))
+      started === undefined || settled !== undefined ? Effect.void : Effect.map(
+        within(outcomeOf(started, encode)),
+        (outcome) => void (settled = outcome)
+      )
     )
-    const run = yield* Effect.mapError(begin(params.prompt, params.description), (error) => failed(undefined, error))
+    const run = yield* Effect.mapError(begin(params.prompt, params.description, !site.progressWanted), (error) => failed(undefined, error))
     started = run
     if (context.toolCallId !== undefined) {
       // an interrupted call still tells the log which child it was, and what came of it

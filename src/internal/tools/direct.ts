@@ -75,13 +75,23 @@ const invalid = (name: string, error: Schema.SchemaError): AiError.AiError =>
     reason: new AiError.ToolParameterValidationError({ toolName: name, description: error.message })
   })
 
+const unencodable = (name: string, toolResult: unknown, error: Schema.SchemaError): AiError.AiError =>
+  AiError.make({
+    module: "AgentTools",
+    method: name,
+    reason: new AiError.ToolResultEncodingError({ toolName: name, toolResult, description: error.message })
+  })
+
 const ofFailure = (known: Known, error: unknown): Effect.Effect<ToolReply, unknown> => {
   const { encodeFailure, tool } = known
   if (AiError.isAiErrorReason(error)) {
     return Effect.fail(AiError.make({ module: "AgentTools", method: tool.name, reason: error }))
   }
   if (tool.failureMode === "error" || AiError.isAiError(error)) return Effect.fail(error)
-  return Effect.map(encodeFailure(error), (result) => ({ isFailure: true, result, modelOutput: undefined }))
+  return Effect.mapBoth(encodeFailure(error), {
+    onFailure: (issue) => unencodable(tool.name, error, issue),
+    onSuccess: (result) => ({ isFailure: true, result, modelOutput: undefined })
+  })
 }
 
 const perform = (
@@ -100,11 +110,10 @@ const perform = (
       Effect.matchEffect(handler(decoded, context), {
         onFailure: (error) => ofFailure(known, error),
         onSuccess: (success) =>
-          Effect.map(encode(success), (result) => ({
-            isFailure: false,
-            result,
-            modelOutput: tool.toModelOutput?.(success)
-          }))
+          Effect.mapBoth(encode(success), {
+            onFailure: (error) => unencodable(tool.name, success, error),
+            onSuccess: (result) => ({ isFailure: false, result, modelOutput: tool.toModelOutput?.(success) })
+          })
       })
   })
 }

@@ -138,7 +138,7 @@ export const present = Effect.fnUntraced(function*(options: {
       Effect.andThen(late && lastBeat !== 0 ? options.onLate : Effect.void),
       // only now: until the look is over every writer has to look for itself
       Effect.andThen(Effect.sync(() => {
-        lastBeat = Math.max(lastBeat, at)
+        lastBeat = at
       }))
     )
   })

@@ -12,7 +12,7 @@ import * as Stream from "effect/Stream"
 import { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
 import type * as Session from "../../Session.ts"
 import * as Subagent from "../../Subagent.ts"
-import { type Body, expect, type Run, show, type World } from "./conformanceWorld.ts"
+import { type Body, expect, refused, type Run, show, type World } from "./conformanceWorld.ts"
 
 const Output = Schema.Struct({ answer: Schema.String, count: Schema.FiniteFromString })
 
@@ -72,7 +72,10 @@ export const distinct = (world: World): Body =>
 /** @internal */
 export const abortedBefore = (world: World): Body =>
   Effect.gen(function*() {
-    const error = yield* Effect.flip(world.start({ prompt: "Go", signal: AbortSignal.abort() }))
+    const error = yield* refused(
+      world.start({ prompt: "Go", signal: AbortSignal.abort() }),
+      "a start with an aborted signal"
+    )
     yield* expect(
       error instanceof Subagent.Cancelled && error.cause === "parent",
       () => `an aborted signal gives ${show(error)}`
@@ -251,12 +254,13 @@ export const steering = (world: World): Body =>
     if (Option.isNone(run.steer)) return yield* Effect.asVoid(run.interrupt)
     const steer = run.steer.value
     const sent = yield* Effect.forkScoped(steer("Turn left", { kind: "user" }), { startImmediately: true })
-    yield* yields(5)
+    // some take a message at once; others only when their child goes on, by which time it has to be there
+    yield* Effect.raceFirst(Fiber.await(sent), Effect.sleep("100 millis"))
     yield* Deferred.succeed(world.gate, undefined)
     yield* Fiber.join(sent)
     yield* answers(yield* run.result, "Turn left")
     yield* run.released
-    const error = yield* Effect.flip(steer("Too late", { kind: "user" }))
+    const error = yield* refused(steer("Too late", { kind: "user" }), "steering after the end")
     yield* expect(error._tag === "SteerRejected", () => `a message after the end gives ${show(error)}`)
   })
 
@@ -285,9 +289,10 @@ export const outliving = (world: World): Body =>
     const run = yield* world.start({ prompt: "Go on" })
     const other = yield* world.start({ prompt: "Stop" })
     yield* world.close
-    const error = yield* Effect.flip(world.start({ prompt: "Too late" }))
+    const error = yield* refused(world.start({ prompt: "Too late" }), "a start after the end")
     yield* expect(error instanceof Subagent.ProviderNotFound, () => `a start after the end gives ${show(error)}`)
     yield* isAborted(yield* other.interrupt, "user", undefined)
+    yield* yields(5)
     yield* Deferred.succeed(world.gate, undefined)
     yield* answers(yield* run.result, "Go on")
     yield* Effect.all([run.released, other.released])

@@ -47,10 +47,10 @@ export type Behaviour =
  * @category models
  * @since 0.1.0
  */
-export interface Options<R, E> {
+export interface Options<R> {
   readonly provider: Subagent.Provider.Named<Subagent.Capabilities>
-  readonly layer: (behaviour: Behaviour) => Layer.Layer<never, E, R | Subagent.Subagents>
-  readonly environment: (behaviour: Behaviour) => Layer.Layer<R | Subagent.Subagents | CurrentAgent, E>
+  readonly layer: (behaviour: Behaviour) => Layer.Layer<never, unknown, R | Subagent.Subagents>
+  readonly environment: (behaviour: Behaviour) => Layer.Layer<R | Subagent.Subagents | CurrentAgent, unknown>
   readonly leftovers?: Effect.Effect<ReadonlyArray<string>, never, R> | undefined
   readonly streams?: boolean | undefined
   readonly timeout?: Duration.Input | undefined
@@ -94,6 +94,13 @@ export const expect = (holds: boolean, issue: () => string): Effect.Effect<void,
 /** @internal */
 export const show = (value: unknown): string => JSON.stringify(value) ?? String(value)
 
+/** @internal The error that an effect has to fail with. */
+export const refused = <E, R>(effect: Effect.Effect<unknown, E, R>, what: string): Effect.Effect<E, Seen, R> =>
+  Effect.matchEffect(effect, {
+    onFailure: Effect.succeed,
+    onSuccess: () => Effect.fail(new Seen(`${what} succeeds`))
+  })
+
 const unpaired = (events: ReadonlyArray<Subagent.SubagentEvent>): ReadonlyArray<string> => {
   const open = new Map<string, string>()
   const issues: Array<string> = []
@@ -136,8 +143,8 @@ const hears = (run: Run, text: string): Effect.Effect<void, Seen> =>
   })
 
 /** @internal */
-export const inWorld = <R, E>(
-  options: Options<R, E>,
+export const inWorld = <R>(
+  options: Options<R>,
   behave: (gate: Effect.Effect<void>) => Behaviour,
   body: (world: World) => Body
 ): Effect.Effect<void, unknown> =>

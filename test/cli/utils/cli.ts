@@ -55,12 +55,17 @@ export interface Running {
 /** A process of its own, killed when the scope closes. */
 export const start = (
   args: ReadonlyArray<string>,
-  options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {}
+  options: {
+    readonly env?: Readonly<Record<string, string>>
+    readonly cwd?: string
+    /** Arguments of node itself. */
+    readonly node?: ReadonlyArray<string>
+  } = {}
 ): Effect.Effect<Running, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const { ANTHROPIC_API_KEY: _, OPENAI_API_KEY: __, ...env } = process.env
-      const child = spawn(process.execPath, [bin, ...args], {
+      const child = spawn(process.execPath, [...options.node ?? [], bin, ...args], {
         env: { ...env, ...options.env },
         cwd: options.cwd,
         stdio: ["ignore", "pipe", "pipe"]

@@ -1,0 +1,137 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import { Agents } from "../src/Agent.ts"
+import { CurrentAgent } from "../src/CurrentAgent.ts"
+import * as Subagent from "../src/Subagent.ts"
+import { agents } from "./utils/agents.ts"
+import { leakCheck } from "./utils/leaks.ts"
+import { able, agent, child, on, settled, unable, watching } from "./utils/seam.ts"
+
+leakCheck()
+
+class Alpha extends Subagent.Provider<Alpha>()("alpha", able) {}
+class Steered extends Subagent.Provider<Steered>()("steered", { ...unable, steer: true }) {}
+class Negotiating extends Subagent.Provider<Negotiating>()("negotiating", { ...unable, steer: "negotiated" }) {}
+
+type Run = Subagent.ProviderRun<typeof able>
+type Request = Subagent.ResolvedStart<typeof able>
+
+const parent = agent({ depth: 1, limits: { maxChildren: 1 } })
+
+const inProcess = Layer.mergeAll(Subagent.layer(), agents([]), Layer.succeed(CurrentAgent, parent))
+
+/** A child in this process as it should be, and whatever is to be wrong with it. */
+const local = (wrong: { readonly parent?: string | undefined; readonly depth?: number; readonly id?: string } = {}) =>
+  Effect.fnUntraced(function*(request: Request) {
+    const made = yield* Agents.use((agents) =>
+      agents.create({
+        cwd: "/work",
+        parent: request.parent.sessionId,
+        depth: request.depth,
+        origin: { kind: "subagent", provider: "alpha" },
+        ...wrong
+      })
+    )
+    return child({ id: made.id, localAgent: Option.some(made) })
+  })
+
+const violations: ReadonlyArray<readonly [string, RegExp, (request: Request) => Effect.Effect<unknown, unknown, any>]> = [
+  ["has an empty id", /empty id/, () => Effect.succeed(child({ id: "" }))],
+  ["has its parent's id", /parent's id/, ({ parent }) => Effect.succeed(child({ id: parent.sessionId }))],
+  [
+    "has another id than its agent",
+    /its agent's/,
+    (request) => Effect.map(local()(request), (run): Run => ({ ...run, id: "another" }))
+  ],
+  ["belongs to somebody else", /names somebody-else/, local({ parent: "somebody-else" })],
+  ["belongs to nobody", /names no parent/, local({ parent: undefined })],
+  ["is not deep enough", /depth 1, not 2/, local({ depth: 1 })],
+  ["is nothing", /no run/, () => Effect.void],
+  ["has no id", /no run/, () => Effect.succeed({ ...child(), id: 7 })],
+  ["has no result", /no run/, () => Effect.succeed({ ...child(), result: Promise.resolve() })],
+  ["has no agent, nor says so", /no run/, () => Effect.succeed({ ...child(), localAgent: undefined })]
+]
+
+describe("S597 what a provider promises", () => {
+  it.effect.each(violations)("a child that %s is released, and the start fails", ([, issue, start]) =>
+    Effect.gen(function*() {
+      const subagents = yield* Subagent.Subagents
+      const context = yield* Effect.context<Agents>()
+      let released = 0
+      const alpha = yield* subagents.register(Alpha, {
+        start: (request) =>
+          Effect.andThen(
+            Effect.addFinalizer(() => Effect.sync(() => released++)),
+            Effect.provideContext(start(request), context)
+          ) as Effect.Effect<Run>
+      })
+      const seen = yield* watching(subagents.events)
+      const error = yield* Effect.flip(alpha.start({ prompt: "go" }))
+      assert.deepInclude(error, { _tag: "ContractViolation", provider: "alpha" })
+      assert.match(error.message, issue)
+      assert.strictEqual(released, 1)
+      assert.deepStrictEqual(yield* subagents.running, [])
+      assert.deepStrictEqual(yield* Agents.use((agents) => agents.list), [])
+      yield* settled
+      assert.deepStrictEqual(seen.map((event) => event._tag), ["ProviderAdded"])
+      // its place is free
+      yield* Effect.flip(alpha.delegate({ prompt: "go" }))
+      assert.strictEqual(released, 2)
+    }).pipe(Effect.provide(inProcess)))
+
+  it.effect("S25 S26 S71 a child in this process that keeps them all", () =>
+    Effect.gen(function*() {
+      const subagents = yield* Subagent.Subagents
+      const context = yield* Effect.context<Agents>()
+      const alpha = yield* subagents.register(Alpha, {
+        start: (request) => Effect.orDie(Effect.provideContext(local()(request), context))
+      })
+      const seen = yield* watching(subagents.events)
+      const run = yield* alpha.start({ prompt: "go" })
+      const made = Option.getOrThrow(run.localAgent)
+      assert.strictEqual(made.id, run.id)
+      assert.deepInclude(made.header, { parent: "parent", depth: 2 })
+      yield* settled
+      assert.deepInclude(seen[1], { _tag: "RunStarted", id: run.id, local: true })
+    }).pipe(Effect.provide(inProcess)))
+
+  it.effect("a child in this process whose id runs already, here or elsewhere", () =>
+    Effect.gen(function*() {
+      const subagents = yield* Subagent.Subagents
+      const context = yield* Effect.context<Agents>()
+      let made: Run | undefined
+      let remote: string | undefined
+      const alpha = yield* subagents.register(Alpha, {
+        start: (request) => {
+          if (remote !== undefined) return Effect.succeed(child({ id: remote, result: Effect.never }))
+          if (made !== undefined) return Effect.succeed(made)
+          return Effect.map(Effect.orDie(Effect.provideContext(local()(request), context)), (run) => {
+            made = { ...run, result: Effect.never }
+            return made
+          })
+        }
+      })
+      const many = on(agent({ depth: 1 }))
+      const first = yield* many(alpha.start({ prompt: "go" }))
+      const error = yield* Effect.flip(many(alpha.start({ prompt: "go" })))
+      assert.deepInclude(error, { _tag: "ContractViolation", issue: `a child ${first.id} is running already` })
+      remote = first.id
+      assert.deepInclude(yield* Effect.flip(many(alpha.start({ prompt: "go" }))), { _tag: "ContractViolation" })
+      assert.strictEqual((yield* subagents.running).length, 1)
+      yield* Effect.forkChild(first.interrupt, { startImmediately: true })
+    }).pipe(Effect.provide(inProcess), Effect.provide(Subagent.layer({ grace: 0 }), { local: true })))
+
+  it.effect("a run can be steered exactly as its provider's flag says", () =>
+    Effect.gen(function*() {
+      const subagents = yield* Subagent.Subagents
+      const steered = yield* subagents.register(Steered, { start: () => Effect.sync(child) as Effect.Effect<never> })
+      const negotiating = yield* subagents.register(Negotiating, {
+        start: () => Effect.sync(child) as Effect.Effect<never>
+      })
+      for (const client of [steered, negotiating]) {
+        const error = yield* Effect.flip(client.start({ prompt: "go" }))
+        assert.deepInclude(error, { _tag: "ContractViolation" })
+        assert.match(error.message, /steer/)
+      }
+    }).pipe(Effect.provide(Subagent.layer()), on(agent())))
+})
