@@ -229,12 +229,12 @@ const makeMemory = (): SessionStore["Service"] => {
       })
       const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
         if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
-        for (const event of events) {
-          if (event.seq !== session.events.length) {
-            return Exit.die(new Error(`seq ${event.seq} where ${session.events.length} was due`))
-          }
-          session.events.push(event)
+        const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
+        if (misplaced >= 0) {
+          const due = session.events.length + misplaced
+          return Exit.die(new Error(`seq ${events[misplaced].seq} where ${due} was due`))
         }
+        for (const event of events) session.events.push(event)
         return Exit.void
       }
       const log: SessionLog = {

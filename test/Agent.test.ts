@@ -1,5 +1,6 @@
 import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
+import { Prompt } from "effect/ai"
 import * as Agent from "../src/Agent.ts"
 import { CurrentAgent, defaultLimits } from "../src/CurrentAgent.ts"
 import * as Session from "../src/Session.ts"
@@ -174,10 +175,9 @@ describe("an agent's inbox", () => {
     script: [[text("nice")]],
     body: Effect.gen(function*() {
       const agent = yield* create("a")
-      const { makePart } = yield* Effect.promise(() => import("effect/ai/Prompt"))
       yield* agent.prompt([
-        makePart("text", { text: "look" }),
-        makePart("file", { mediaType: "image/png", data: "AAAA" })
+        Prompt.makePart("text", { text: "look" }),
+        Prompt.makePart("file", { mediaType: "image/png", data: "AAAA" })
       ], { source: { kind: "coordinator", senderId: "secret-sender" } })
       const [request] = yield* (yield* ScriptedModel).requestsOf("a")
       const [message] = request.prompt.content

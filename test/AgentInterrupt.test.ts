@@ -1,22 +1,9 @@
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Latch, Scope } from "effect"
-import { TestClock } from "effect/testing"
+import { Effect, Fiber, Latch } from "effect"
 import type { Agent } from "../src/Agent.ts"
 import * as AgentTools from "../src/AgentTools.ts"
-import { CurrentAgent } from "../src/CurrentAgent.ts"
 import { call, hang, ScriptedModel, text, wait } from "../src/testing/ScriptedModel.ts"
-import {
-  agentTest,
-  causesOf,
-  create,
-  eventsOf,
-  moment,
-  resultsOf,
-  settle,
-  spoken,
-  tagsOf,
-  tool
-} from "./utils/agentTest.ts"
+import { agentTest, causesOf, create, moment, resultsOf, settle, spoken, tagsOf, tool } from "./utils/agentTest.ts"
 import { leakCheck } from "./utils/leaks.ts"
 
 leakCheck()

@@ -2,21 +2,9 @@ import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import type { Agent } from "../src/Agent.ts"
-import * as AgentTools from "../src/AgentTools.ts"
 import { CurrentAgent } from "../src/CurrentAgent.ts"
-import { call, hang, ScriptedModel, text, wait } from "../src/testing/ScriptedModel.ts"
-import {
-  agentTest,
-  causesOf,
-  create,
-  eventsOf,
-  moment,
-  resultsOf,
-  settle,
-  spoken,
-  tagsOf,
-  tool
-} from "./utils/agentTest.ts"
+import { call, text, wait } from "../src/testing/ScriptedModel.ts"
+import { agentTest, causesOf, create, eventsOf, moment, resultsOf, settle, tool } from "./utils/agentTest.ts"
 import { leakCheck } from "./utils/leaks.ts"
 
 leakCheck()
@@ -27,8 +15,6 @@ const unknown = interrupted("the turn was interrupted: the outcome is unknown")
 
 /** Sends a message, and gives the fiber that waits for its turn. */
 const prompted = (agent: Agent, content = "go") => Effect.forkChild(agent.prompt(content), { startImmediately: true })
-
-const requests = Effect.flatMap(ScriptedModel, (model) => Effect.map(model.requestsOf("a"), (all) => all.length))
 
 describe("a turn that ignores its interruption", () => {
   const stubborn = () => {

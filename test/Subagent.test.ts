@@ -54,7 +54,9 @@ describe("Subagents: the registry", () => {
       const subagents = yield* Subagent.Subagents
       yield* subagents.register(Alpha, saying("first"))
       const seen = yield* watching(subagents.events)
-      const error = yield* Effect.flip(Layer.build(OtherAlpha.toLayer(Effect.succeed({ start: () => Effect.sync(child) }))))
+      const error = yield* Effect.flip(
+        Layer.build(OtherAlpha.toLayer(Effect.succeed({ start: () => Effect.sync(child) })))
+      )
       assert.deepStrictEqual(error, new Subagent.DuplicateProvider({ provider: "alpha" }))
       assert.strictEqual((yield* subagents.delegate("alpha", { prompt: "go" })).text, "first")
       yield* settled
@@ -164,10 +166,12 @@ describe("Subagents: the registry", () => {
       )
       assert.include(error.message, "alpha, beta")
     }).pipe(
-      Effect.provide(Layer.mergeAll(
-        Alpha.toLayer(Effect.succeed(saying("a"))),
-        Beta.toLayer(Effect.succeed({ start: () => Effect.sync(child) }))
-      ).pipe(Layer.provideMerge(alone)))
+      Effect.provide(
+        Layer.mergeAll(
+          Alpha.toLayer(Effect.succeed(saying("a"))),
+          Beta.toLayer(Effect.succeed({ start: () => Effect.sync(child) }))
+        ).pipe(Layer.provideMerge(alone))
+      )
     ))
 
   it.effect("S10 concurrent starts of one provider are kept apart", () =>
@@ -180,7 +184,12 @@ describe("Subagents: the registry", () => {
       assert.strictEqual(puppets.calls, 3)
       yield* Deferred.succeed(open, undefined)
       const runs = yield* Effect.forEach(fibers, Fiber.join)
-      assert.deepStrictEqual(puppets.started.map((puppet) => puppet.request.prompt), ["a", "b", "c"])
+      assert.deepStrictEqual(
+        puppets.started.map((puppet) =>
+          puppet.request.prompt
+        ),
+        ["a", "b", "c"]
+      )
       assert.strictEqual(new Set(runs.map((run) => run.runId)).size, 3)
       for (const puppet of puppets.started.toReversed()) puppet.say(`answer to ${String(puppet.request.prompt)}`)
       assert.deepStrictEqual(
@@ -203,11 +212,15 @@ describe("Subagents: clients", () => {
   it.effect("a test provides a client of its own", () =>
     Effect.gen(function*() {
       const fake: Subagent.Client<typeof unable> = {
-        start: () => Effect.fail(new Subagent.StartFailed({ provider: "beta", reason: "NotInstalled", diagnostic: "" })),
+        start: () =>
+          Effect.fail(new Subagent.StartFailed({ provider: "beta", reason: "NotInstalled", diagnostic: "" })),
         delegate: ({ prompt }) =>
           Effect.succeed({ _tag: "Refusal", text: `not ${String(prompt)}`, output: [], usage: noUsage })
       }
-      const program = Effect.all([Beta.delegate({ prompt: "this" }), Effect.flip(Effect.scoped(Beta.start({ prompt: "go" })))])
+      const program = Effect.all([
+        Beta.delegate({ prompt: "this" }),
+        Effect.flip(Effect.scoped(Beta.start({ prompt: "go" })))
+      ])
       const [result, error] = yield* program.pipe(Effect.provideService(Beta, fake), on(agent()))
       assert.deepInclude(result, { _tag: "Refusal", text: "not this" })
       assert.deepInclude(error, { _tag: "StartFailed", reason: "NotInstalled" })
@@ -234,7 +247,12 @@ describe("Subagents: clients", () => {
       )
       yield* direct.steer("directly", user)
       // by name it is an option, whatever the class says
-      for (const [name, known] of [["steered", true], ["negotiating", true], ["negotiating", false], ["beta", false]] as const) {
+      for (
+        const [name, known] of [["steered", true], ["negotiating", true], ["negotiating", false], [
+          "beta",
+          false
+        ]] as const
+      ) {
         knows = known
         const run = yield* subagents.start(name, { prompt: "go" })
         assert.strictEqual(Option.isSome(run.steer), known)

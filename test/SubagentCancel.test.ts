@@ -42,8 +42,16 @@ const seenOf = Subagent.Subagents.use((subagents) => watching(subagents.events))
 /** Everything that cancels a start or a run on the parent's behalf, or the caller's. */
 const cancellers = [
   ["its signal", { abort: "signal", cancelled: { _tag: "Cancelled", cause: "parent" }, aborted: "parent" }],
-  ["its parent's interruption", { abort: "interrupted", cancelled: { _tag: "Cancelled", cause: "parent" }, aborted: "parent" }],
-  ["its parent's end", { abort: "closed", cancelled: { _tag: "StartFailed", reason: "ParentClosed" }, aborted: "parent" }],
+  ["its parent's interruption", {
+    abort: "interrupted",
+    cancelled: { _tag: "Cancelled", cause: "parent" },
+    aborted: "parent"
+  }],
+  ["its parent's end", {
+    abort: "closed",
+    cancelled: { _tag: "StartFailed", reason: "ParentClosed" },
+    aborted: "parent"
+  }],
   ["its caller's scope", { abort: "scope", cancelled: { _tag: "Cancelled", cause: "disposed" }, aborted: "disposed" }]
 ] as const
 
@@ -96,65 +104,73 @@ describe("cancellation before publication", () => {
       yield* close
     }).pipe(Effect.provide(Subagent.layer())))
 
-  it.effect.each(cancellers)("S69 by %s while it waits for its place", ([, { abort, cancelled }]) =>
-    Effect.gen(function*() {
-      const puppets = puppeteer()
-      const alpha = yield* alphaOf(puppets.implementation)
-      const { cancel, close, inScope, lifetime, parent, signal } = yield* cancelWith(abort)
-      // the place is taken, by somebody whom the cancellation does not concern
-      yield* on({ ...parent, lifetime: new Lifetime() })(alpha.start({ prompt: "first" }))
-      const waiting = yield* Effect.forkChild(
-        Effect.flip(on(parent)(inScope(alpha.start({ prompt: "second", signal })))),
-        { startImmediately: true }
-      )
-      const next = yield* Effect.forkScoped(
-        on({ ...parent, lifetime: new Lifetime() })(alpha.start({ prompt: "third" })),
-        { startImmediately: true }
-      )
-      yield* settled
-      yield* cancel
-      assert.deepInclude(yield* Fiber.join(waiting), cancelled)
-      assert.strictEqual(listeners(signal), 0)
-      assert.strictEqual(lifetime.listeners, 0)
-      puppets.started[0].say("done")
-      yield* Fiber.join(next)
-      assert.deepStrictEqual(puppets.started.map((puppet) => puppet.request.prompt), ["first", "third"])
-      yield* close
-    }).pipe(Effect.provide(Subagent.layer())))
+  it.effect.each(cancellers)(
+    "S69 by %s while it waits for its place",
+    ([, { abort, cancelled }]) =>
+      Effect.gen(function*() {
+        const puppets = puppeteer()
+        const alpha = yield* alphaOf(puppets.implementation)
+        const { cancel, close, inScope, lifetime, parent, signal } = yield* cancelWith(abort)
+        // the place is taken, by somebody whom the cancellation does not concern
+        yield* on({ ...parent, lifetime: new Lifetime() })(alpha.start({ prompt: "first" }))
+        const waiting = yield* Effect.forkChild(
+          Effect.flip(on(parent)(inScope(alpha.start({ prompt: "second", signal })))),
+          { startImmediately: true }
+        )
+        const next = yield* Effect.forkScoped(
+          on({ ...parent, lifetime: new Lifetime() })(alpha.start({ prompt: "third" })),
+          { startImmediately: true }
+        )
+        yield* settled
+        yield* cancel
+        assert.deepInclude(yield* Fiber.join(waiting), cancelled)
+        assert.strictEqual(listeners(signal), 0)
+        assert.strictEqual(lifetime.listeners, 0)
+        puppets.started[0].say("done")
+        yield* Fiber.join(next)
+        assert.deepStrictEqual(puppets.started.map((puppet) => puppet.request.prompt), ["first", "third"])
+        yield* close
+      }).pipe(Effect.provide(Subagent.layer()))
+  )
 
-  it.effect.each(cancellers)("S68 by %s while its provider is at work: seen when that has cleaned up", ([, how]) =>
-    Effect.gen(function*() {
-      const seen = yield* seenOf
-      const steps: Array<string> = []
-      const puppets = puppeteer({
-        opening: () =>
-          Effect.gen(function*() {
-            yield* Effect.addFinalizer(() =>
-              Effect.andThen(Effect.sleep("3 seconds"), Effect.sync(() => steps.push("released")))
-            )
-            yield* Effect.onInterrupt(Effect.sleep("1 hour"), () =>
-              Effect.andThen(Effect.sleep("2 seconds"), Effect.sync(() => steps.push("interrupted"))))
-          })
-      })
-      const alpha = yield* alphaOf(puppets.implementation)
-      const { cancel, close, inScope, parent, signal } = yield* cancelWith(how.abort)
-      const starting = yield* Effect.forkChild(
-        Effect.flip(on(parent)(inScope(alpha.start({ prompt: "go", signal })))).pipe(
-          Effect.tap(() => Effect.sync(() => steps.push("seen")))
-        ),
-        { startImmediately: true }
-      )
-      yield* TestClock.adjust("1 minute")
-      const cancelling = yield* Effect.forkChild(cancel, { startImmediately: true })
-      yield* TestClock.adjust("4999 millis")
-      assert.deepStrictEqual(steps, ["interrupted"])
-      yield* TestClock.adjust("1 millis")
-      yield* Fiber.join(cancelling)
-      assert.deepInclude(yield* Fiber.join(starting), how.cancelled)
-      assert.deepStrictEqual(steps, ["interrupted", "released", "seen"])
-      yield* untouched(seen)
-      yield* close
-    }).pipe(Effect.provide(Subagent.layer())))
+  it.effect.each(cancellers)(
+    "S68 by %s while its provider is at work: seen when that has cleaned up",
+    ([, how]) =>
+      Effect.gen(function*() {
+        const seen = yield* seenOf
+        const steps: Array<string> = []
+        const puppets = puppeteer({
+          opening: () =>
+            Effect.gen(function*() {
+              yield* Effect.addFinalizer(() =>
+                Effect.andThen(Effect.sleep("3 seconds"), Effect.sync(() => steps.push("released")))
+              )
+              yield* Effect.onInterrupt(
+                Effect.sleep("1 hour"),
+                () => Effect.andThen(Effect.sleep("2 seconds"), Effect.sync(() => steps.push("interrupted")))
+              )
+            })
+        })
+        const alpha = yield* alphaOf(puppets.implementation)
+        const { cancel, close, inScope, parent, signal } = yield* cancelWith(how.abort)
+        const starting = yield* Effect.forkChild(
+          Effect.flip(on(parent)(inScope(alpha.start({ prompt: "go", signal })))).pipe(
+            Effect.tap(() => Effect.sync(() => steps.push("seen")))
+          ),
+          { startImmediately: true }
+        )
+        yield* TestClock.adjust("1 minute")
+        const cancelling = yield* Effect.forkChild(cancel, { startImmediately: true })
+        yield* TestClock.adjust("4999 millis")
+        assert.deepStrictEqual(steps, ["interrupted"])
+        yield* TestClock.adjust("1 millis")
+        yield* Fiber.join(cancelling)
+        assert.deepInclude(yield* Fiber.join(starting), how.cancelled)
+        assert.deepStrictEqual(steps, ["interrupted", "released", "seen"])
+        yield* untouched(seen)
+        yield* close
+      }).pipe(Effect.provide(Subagent.layer()))
+  )
 
   it.effect.each([["at once", Effect.void], ["later", Effect.sleep("1 second")]] as const)(
     "S74 S372 in the moment of the hand-over, %s",
@@ -200,38 +216,41 @@ describe("cancellation before publication", () => {
       assert.strictEqual(puppets.calls, 0)
     }).pipe(Effect.provide(Subagent.layer())))
 
-  it.effect.each(cancellers)("by %s with a provider that ignores its interruption: within the grace", ([, how]) =>
-    Effect.gen(function*() {
-      const seen = yield* seenOf
-      const wake = yield* Deferred.make<void>()
-      let late = 0
-      const puppets = puppeteer({
-        opening: () =>
-          Effect.uninterruptible(Effect.andThen(
-            Deferred.await(wake),
-            // acquired after it was given up: released at once
-            Effect.acquireRelease(Effect.sync(() => late++), () => Effect.sync(() => late--))
-          ))
-      })
-      const alpha = yield* alphaOf(puppets.implementation)
-      const { cancel, close, inScope, parent, signal } = yield* cancelWith(how.abort)
-      const starting = yield* Effect.forkChild(
-        Effect.flip(on(parent)(inScope(alpha.start({ prompt: "go", signal })))),
-        { startImmediately: true }
-      )
-      const cancelling = yield* Effect.forkChild(cancel, { startImmediately: true })
-      yield* TestClock.adjust("1999 millis")
-      assert.isUndefined(starting.pollUnsafe())
-      yield* TestClock.adjust("1 millis")
-      yield* Fiber.join(cancelling)
-      assert.deepInclude(yield* Fiber.join(starting), how.cancelled)
-      yield* Deferred.succeed(wake, undefined)
-      yield* settled
-      assert.strictEqual(late, 0)
-      assert.deepStrictEqual(puppets.started.filter((puppet) => !puppet.released), [])
-      yield* untouched(seen)
-      yield* close
-    }).pipe(Effect.provide(Subagent.layer({ grace: "2 seconds" }))))
+  it.effect.each(cancellers)(
+    "by %s with a provider that ignores its interruption: within the grace",
+    ([, how]) =>
+      Effect.gen(function*() {
+        const seen = yield* seenOf
+        const wake = yield* Deferred.make<void>()
+        let late = 0
+        const puppets = puppeteer({
+          opening: () =>
+            Effect.uninterruptible(Effect.andThen(
+              Deferred.await(wake),
+              // acquired after it was given up: released at once
+              Effect.acquireRelease(Effect.sync(() => late++), () => Effect.sync(() => late--))
+            ))
+        })
+        const alpha = yield* alphaOf(puppets.implementation)
+        const { cancel, close, inScope, parent, signal } = yield* cancelWith(how.abort)
+        const starting = yield* Effect.forkChild(
+          Effect.flip(on(parent)(inScope(alpha.start({ prompt: "go", signal })))),
+          { startImmediately: true }
+        )
+        const cancelling = yield* Effect.forkChild(cancel, { startImmediately: true })
+        yield* TestClock.adjust("1999 millis")
+        assert.isUndefined(starting.pollUnsafe())
+        yield* TestClock.adjust("1 millis")
+        yield* Fiber.join(cancelling)
+        assert.deepInclude(yield* Fiber.join(starting), how.cancelled)
+        yield* Deferred.succeed(wake, undefined)
+        yield* settled
+        assert.strictEqual(late, 0)
+        assert.deepStrictEqual(puppets.started.filter((puppet) => !puppet.released), [])
+        yield* untouched(seen)
+        yield* close
+      }).pipe(Effect.provide(Subagent.layer({ grace: "2 seconds" })))
+  )
 
   it.effect("S69 a clean-up that never ends is given up after the grace, and so is one that dies", () =>
     Effect.gen(function*() {
@@ -310,8 +329,7 @@ describe("cancellation before publication", () => {
       const causes: Array<unknown> = []
       const alpha = yield* alphaOf({
         start: (request) =>
-          Effect.onInterrupt(Effect.never, () =>
-            Effect.map(request.abortCause, (cause) => causes.push(cause)))
+          Effect.onInterrupt(Effect.never, () => Effect.map(request.abortCause, (cause) => causes.push(cause)))
       })
       const controller = new AbortController()
       const starting = yield* Effect.forkChild(Effect.exit(alpha.start({ prompt: "go", signal: controller.signal })), {

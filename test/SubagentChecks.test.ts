@@ -176,13 +176,19 @@ const badInput: ReadonlyArray<Fault> = [
     null,
     7
   ].map((value) => malformed("prompt", value)),
-  ...[{}, { remote: "allow" }, { allow: "read_file" }, { deny: [1] }, null].map((value) => malformed("toolFilter", value)),
-  ...[0, -1, 0.5, Number.NaN, Infinity, "7"].map((value) => malformed("maxTokens", value, `maxTokens ${String(value)}`)),
+  ...[{}, { remote: "allow" }, { allow: "read_file" }, { deny: [1] }, null].map((value) =>
+    malformed("toolFilter", value)
+  ),
+  ...[0, -1, 0.5, Number.NaN, Infinity, "7"].map((value) =>
+    malformed("maxTokens", value, `maxTokens ${String(value)}`)
+  ),
   ...[0, -5, Number.NaN, "0 seconds", "-1 minute", "soon", {}, null].map((value) =>
     malformed("timeout", value, `timeout ${String(value)}`)
   ),
   ...["maxDepth", "maxChildren", "maxWait", "maxRunning"].flatMap((name) =>
-    [-1, -0, 0.5, Number.NaN, Infinity, "1"].map((value) => malformed(`limits.${name}`, value, `limits.${name} ${value}`))
+    [-1, -0, 0.5, Number.NaN, Infinity, "1"].map((value) =>
+      malformed(`limits.${name}`, value, `limits.${name} ${value}`)
+    )
   ),
   malformed("limits.maxdepth", 1),
   malformed("limits", null),
@@ -217,34 +223,37 @@ const badInput: ReadonlyArray<Fault> = [
 ]
 
 describe("Subagents: bad input", () => {
-  it.effect.each(badInput.map((fault) => [fault.name, fault] as const))("%s", ([name, fault]) =>
-    Effect.gen(function*() {
-      const subagents = yield* Subagent.Subagents
-      const puppets = puppeteer()
-      const alpha = yield* subagents.register(Alpha, puppets.implementation)
-      const seen = yield* watching(subagents.events)
-      const limits = { maxChildren: 1, maxRunning: 1 }
-      const parent = agent({ ...fault.parent, limits: { ...limits, ...fault.parent?.limits } })
-      const request = loosely(fault.request ?? {})
+  it.effect.each(badInput.map((fault) => [fault.name, fault] as const))(
+    "%s",
+    ([name, fault]) =>
+      Effect.gen(function*() {
+        const subagents = yield* Subagent.Subagents
+        const puppets = puppeteer()
+        const alpha = yield* subagents.register(Alpha, puppets.implementation)
+        const seen = yield* watching(subagents.events)
+        const limits = { maxChildren: 1, maxRunning: 1 }
+        const parent = agent({ ...fault.parent, limits: { ...limits, ...fault.parent?.limits } })
+        const request = loosely(fault.request ?? {})
 
-      const byClass = yield* on(parent)(Effect.flip(Effect.scoped(alpha.start(request))))
-      assert.deepInclude(byClass, fault.error, name)
-      const byName = yield* on(parent)(Effect.flip(subagents.delegate("alpha", request)))
-      assert.deepInclude(byName, fault.error, name)
-      assert.isNotEmpty(byName.message)
+        const byClass = yield* on(parent)(Effect.flip(Effect.scoped(alpha.start(request))))
+        assert.deepInclude(byClass, fault.error, name)
+        const byName = yield* on(parent)(Effect.flip(subagents.delegate("alpha", request)))
+        assert.deepInclude(byName, fault.error, name)
+        assert.isNotEmpty(byName.message)
 
-      // nothing is left: no start, no event, no place
-      assert.strictEqual(puppets.calls, 0)
-      assert.deepStrictEqual(yield* subagents.running, [])
-      const good = yield* Effect.forkScoped(on(agent({ limits }))(alpha.delegate({ prompt: "go" })), {
-        startImmediately: true
-      })
-      assert.strictEqual(puppets.started.length, 1)
-      puppets.started[0].say("fine")
-      assert.strictEqual((yield* Fiber.join(good)).text, "fine")
-      yield* settled
-      assert.deepStrictEqual(seen.map((event) => event._tag), ["ProviderAdded", "RunStarted", "RunEnded"])
-    }).pipe(Effect.provide(Subagent.layer())))
+        // nothing is left: no start, no event, no place
+        assert.strictEqual(puppets.calls, 0)
+        assert.deepStrictEqual(yield* subagents.running, [])
+        const good = yield* Effect.forkScoped(on(agent({ limits }))(alpha.delegate({ prompt: "go" })), {
+          startImmediately: true
+        })
+        assert.strictEqual(puppets.started.length, 1)
+        puppets.started[0].say("fine")
+        assert.strictEqual((yield* Fiber.join(good)).text, "fine")
+        yield* settled
+        assert.deepStrictEqual(seen.map((event) => event._tag), ["ProviderAdded", "RunStarted", "RunEnded"])
+      }).pipe(Effect.provide(Subagent.layer()))
+  )
 
   it.effect("what is at the edge of the allowed passes", () =>
     Effect.gen(function*() {
@@ -316,16 +325,19 @@ describe("Subagents: what a provider gets", () => {
         outputSchema: Finding
       }))
       const { abortCause: _, output, ...request } = puppets.started[0].request
-      assert.deepStrictEqual(request, {
-        prompt,
-        label: "look",
-        persona: "You look",
-        outputSchema: Finding,
-        parent,
-        depth: 2,
-        limits: { ...parent.limits, maxChildren: 4, maxDepth: 2 },
-        runId: run.runId
-      } as unknown as typeof request)
+      assert.deepStrictEqual(
+        request,
+        {
+          prompt,
+          label: "look",
+          persona: "You look",
+          outputSchema: Finding,
+          parent,
+          depth: 2,
+          limits: { ...parent.limits, maxChildren: 4, maxDepth: 2 },
+          runId: run.runId
+        } as unknown as typeof request
+      )
       assert.strictEqual(request.prompt, prompt)
       assert.isTrue(output._tag === "Some" && output.value.jsonSchema.type === "object")
       yield* run.interrupt

@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
+import { Deferred, Effect, Layer, Option, type Scope } from "effect"
 import { Agents } from "../src/Agent.ts"
 import { CurrentAgent } from "../src/CurrentAgent.ts"
+import type { SessionId } from "../src/Session.ts"
 import * as Subagent from "../src/Subagent.ts"
 import { agents } from "./utils/agents.ts"
 import { leakCheck } from "./utils/leaks.ts"
-import { able, agent, child, on, settled, unable, watching } from "./utils/seam.ts"
+import { able, agent, child, on, says, settled, unable, watching } from "./utils/seam.ts"
 
 leakCheck()
 
@@ -21,7 +22,7 @@ const parent = agent({ depth: 1, limits: { maxChildren: 1 } })
 const inProcess = Layer.mergeAll(Subagent.layer(), agents([]), Layer.succeed(CurrentAgent, parent))
 
 /** A child in this process as it should be, and whatever is to be wrong with it. */
-const local = (wrong: { readonly parent?: string | undefined; readonly depth?: number; readonly id?: string } = {}) =>
+const local = (wrong: { readonly parent?: SessionId | undefined; readonly depth?: number } = {}) =>
   Effect.fnUntraced(function*(request: Request) {
     const made = yield* Agents.use((agents) =>
       agents.create({
@@ -35,7 +36,9 @@ const local = (wrong: { readonly parent?: string | undefined; readonly depth?: n
     return child({ id: made.id, localAgent: Option.some(made) })
   })
 
-const violations: ReadonlyArray<readonly [string, RegExp, (request: Request) => Effect.Effect<unknown, unknown, any>]> = [
+type Start = (request: Request) => Effect.Effect<unknown, unknown, Agents | Scope.Scope>
+
+const violations: ReadonlyArray<readonly [string, RegExp, Start]> = [
   ["has an empty id", /empty id/, () => Effect.succeed(child({ id: "" }))],
   ["has its parent's id", /parent's id/, ({ parent }) => Effect.succeed(child({ id: parent.sessionId }))],
   [
@@ -43,7 +46,7 @@ const violations: ReadonlyArray<readonly [string, RegExp, (request: Request) => 
     /its agent's/,
     (request) => Effect.map(local()(request), (run): Run => ({ ...run, id: "another" }))
   ],
-  ["belongs to somebody else", /names somebody-else/, local({ parent: "somebody-else" })],
+  ["belongs to somebody else", /names somebody-else/, local({ parent: "somebody-else" as SessionId })],
   ["belongs to nobody", /names no parent/, local({ parent: undefined })],
   ["is not deep enough", /depth 1, not 2/, local({ depth: 1 })],
   ["is nothing", /no run/, () => Effect.void],
@@ -53,44 +56,48 @@ const violations: ReadonlyArray<readonly [string, RegExp, (request: Request) => 
 ]
 
 describe("S597 what a provider promises", () => {
-  it.effect.each(violations)("a child that %s is released, and the start fails", ([, issue, start]) =>
-    Effect.gen(function*() {
-      const subagents = yield* Subagent.Subagents
-      const context = yield* Effect.context<Agents>()
-      let released = 0
-      const alpha = yield* subagents.register(Alpha, {
-        start: (request) =>
-          Effect.andThen(
-            Effect.addFinalizer(() => Effect.sync(() => released++)),
-            Effect.provideContext(start(request), context)
-          ) as Effect.Effect<Run>
-      })
-      const seen = yield* watching(subagents.events)
-      const error = yield* Effect.flip(alpha.start({ prompt: "go" }))
-      assert.deepInclude(error, { _tag: "ContractViolation", provider: "alpha" })
-      assert.match(error.message, issue)
-      assert.strictEqual(released, 1)
-      assert.deepStrictEqual(yield* subagents.running, [])
-      assert.deepStrictEqual(yield* Agents.use((agents) => agents.list), [])
-      yield* settled
-      assert.deepStrictEqual(seen.map((event) => event._tag), ["ProviderAdded"])
-      // its place is free
-      yield* Effect.flip(alpha.delegate({ prompt: "go" }))
-      assert.strictEqual(released, 2)
-    }).pipe(Effect.provide(inProcess)))
+  it.effect.each(violations)(
+    "a child that %s is released, and the start fails",
+    ([, issue, start]) =>
+      Effect.gen(function*() {
+        const subagents = yield* Subagent.Subagents
+        const agents = yield* Agents
+        let released = 0
+        const alpha = yield* subagents.register(Alpha, {
+          start: (request) =>
+            Effect.andThen(
+              Effect.addFinalizer(() => Effect.sync(() => released++)),
+              Effect.provideService(start(request), Agents, agents)
+            ) as Effect.Effect<Run>
+        })
+        const seen = yield* watching(subagents.events)
+        const error = yield* Effect.flip(alpha.start({ prompt: "go" }))
+        assert.deepInclude(error, { _tag: "ContractViolation", provider: "alpha" })
+        assert.match(error.message, issue)
+        assert.strictEqual(released, 1)
+        assert.deepStrictEqual(yield* subagents.running, [])
+        assert.deepStrictEqual(yield* agents.list, [])
+        yield* settled
+        assert.deepStrictEqual(seen.map((event) => event._tag), ["ProviderAdded"])
+        // its place is free
+        yield* Effect.flip(alpha.delegate({ prompt: "go" }))
+        assert.strictEqual(released, 2)
+      }).pipe(Effect.provide(inProcess))
+  )
 
   it.effect("S25 S26 S71 a child in this process that keeps them all", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
-      const context = yield* Effect.context<Agents>()
+      const agents = yield* Agents
       const alpha = yield* subagents.register(Alpha, {
-        start: (request) => Effect.orDie(Effect.provideContext(local()(request), context))
+        start: (request) => Effect.orDie(Effect.provideService(local()(request), Agents, agents))
       })
       const seen = yield* watching(subagents.events)
       const run = yield* alpha.start({ prompt: "go" })
       const made = Option.getOrThrow(run.localAgent)
       assert.strictEqual(made.id, run.id)
-      assert.deepInclude(made.header, { parent: "parent", depth: 2 })
+      assert.strictEqual(made.header.parent, parent.sessionId)
+      assert.strictEqual(made.header.depth, 2)
       yield* settled
       assert.deepInclude(seen[1], { _tag: "RunStarted", id: run.id, local: true })
     }).pipe(Effect.provide(inProcess)))
@@ -98,15 +105,16 @@ describe("S597 what a provider promises", () => {
   it.effect("a child in this process whose id runs already, here or elsewhere", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
-      const context = yield* Effect.context<Agents>()
+      const agents = yield* Agents
+      const done = yield* Deferred.make<Subagent.Result<unknown>>()
       let made: Run | undefined
       let remote: string | undefined
       const alpha = yield* subagents.register(Alpha, {
         start: (request) => {
-          if (remote !== undefined) return Effect.succeed(child({ id: remote, result: Effect.never }))
+          if (remote !== undefined) return Effect.succeed(child({ id: remote }))
           if (made !== undefined) return Effect.succeed(made)
-          return Effect.map(Effect.orDie(Effect.provideContext(local()(request), context)), (run) => {
-            made = { ...run, result: Effect.never }
+          return Effect.map(Effect.orDie(Effect.provideService(local()(request), Agents, agents)), (run) => {
+            made = { ...run, result: Deferred.await(done) }
             return made
           })
         }
@@ -118,8 +126,11 @@ describe("S597 what a provider promises", () => {
       remote = first.id
       assert.deepInclude(yield* Effect.flip(many(alpha.start({ prompt: "go" }))), { _tag: "ContractViolation" })
       assert.strictEqual((yield* subagents.running).length, 1)
-      yield* Effect.forkChild(first.interrupt, { startImmediately: true })
-    }).pipe(Effect.provide(inProcess), Effect.provide(Subagent.layer({ grace: 0 }), { local: true })))
+      yield* Deferred.succeed(done, says("done"))
+      // and once it is over, its id is free
+      yield* first.released
+      assert.strictEqual((yield* many(alpha.start({ prompt: "go" }))).id, first.id)
+    }).pipe(Effect.provide(inProcess)))
 
   it.effect("a run can be steered exactly as its provider's flag says", () =>
     Effect.gen(function*() {
@@ -128,8 +139,11 @@ describe("S597 what a provider promises", () => {
       const negotiating = yield* subagents.register(Negotiating, {
         start: () => Effect.sync(child) as Effect.Effect<never>
       })
-      for (const client of [steered, negotiating]) {
-        const error = yield* Effect.flip(client.start({ prompt: "go" }))
+      const errors = [
+        yield* Effect.flip(steered.start({ prompt: "go" })),
+        yield* Effect.flip(negotiating.start({ prompt: "go" }))
+      ]
+      for (const error of errors) {
         assert.deepInclude(error, { _tag: "ContractViolation" })
         assert.match(error.message, /steer/)
       }

@@ -213,8 +213,10 @@ describe("events", () => {
       const go = yield* Deferred.make<void>()
       const slow: Array<Subagent.SubagentEvent> = []
       yield* Effect.forkScoped(
-        Stream.runForEach(subagents.events, (event) =>
-          Effect.andThen(Effect.sync(() => slow.push(event)), Deferred.await(go))),
+        Stream.runForEach(
+          subagents.events,
+          (event) => Effect.andThen(Effect.sync(() => slow.push(event)), Deferred.await(go))
+        ),
         { startImmediately: true }
       )
       const quick = yield* watching(subagents.events)

@@ -204,12 +204,14 @@ describe("a release that fails", () => {
       assert.isTrue(error._tag === "ReleaseFailed" && error.result?._tag === "Completed")
     }).pipe(run))
 
-  it.effect.each([
-    ["dies", Effect.die("broken")],
-    ["interrupts itself", Effect.interrupt],
-    ["is none", Effect.succeed([7 as never])],
-    ["never comes", Effect.never]
-  ] as const)("a count of survivors that %s costs no result", ([, survivors]) =>
+  it.effect.each(
+    [
+      ["dies", Effect.die("broken")],
+      ["interrupts itself", Effect.interrupt],
+      ["is none", Effect.succeed([7 as never])],
+      ["never comes", Effect.never]
+    ] as const
+  )("a count of survivors that %s costs no result", ([, survivors]) =>
     Effect.gen(function*() {
       const alpha = yield* alphaOf({ start: () => Effect.sync(() => child({ survivors })) })
       const delegating = yield* Effect.forkChild(Effect.flip(alpha.delegate({ prompt: "go" })), {
@@ -308,7 +310,10 @@ describe("a provider that gives no result", () => {
     ["dies", Effect.die(new Error("secret"))],
     ["dies of something that cannot be shown", Effect.die(unprintable)],
     ["interrupts itself", Effect.interrupt],
-    ["interrupts its fiber", Effect.andThen(Effect.withFiber((fiber) => Effect.sync(() => fiber.interruptUnsafe())), Effect.never)],
+    [
+      "interrupts its fiber",
+      Effect.andThen(Effect.withFiber((fiber) => Effect.sync(() => fiber.interruptUnsafe())), Effect.never)
+    ],
     // what a provider without types may do
     ["gives back nothing", Effect.succeed(undefined as never)],
     ["gives back something else", Effect.succeed({ _tag: "Completed" } as never)],
@@ -371,7 +376,8 @@ describe("a provider that gives no child", () => {
     Effect.gen(function*() {
       const seen = yield* Subagent.Subagents.use((subagents) => watching(subagents.events))
       const alpha = yield* alphaOf({
-        start: () => Effect.fail(new Subagent.StartFailed({ provider: "alpha", reason: "AuthRequired", diagnostic: "log in" }))
+        start: () =>
+          Effect.fail(new Subagent.StartFailed({ provider: "alpha", reason: "AuthRequired", diagnostic: "log in" }))
       })
       const error = yield* Effect.flip(alpha.delegate({ prompt: "go" }))
       assert.deepStrictEqual(
@@ -382,14 +388,16 @@ describe("a provider that gives no child", () => {
       assert.deepStrictEqual(seen.map((event) => event._tag), ["ProviderAdded"])
     }).pipe(run))
 
-  it.effect.each([
-    ["dies", () => Effect.die(new Error("secret"))],
-    ["throws", () => {
-      throw new Error("secret")
-    }],
-    ["interrupts itself", () => Effect.interrupt],
-    ["interrupts itself later", () => Effect.andThen(Effect.yieldNow, Effect.interrupt)]
-  ] as const)("one that %s is a fault, and its caller goes on", ([, start]) =>
+  it.effect.each(
+    [
+      ["dies", () => Effect.die(new Error("secret"))],
+      ["throws", () => {
+        throw new Error("secret")
+      }],
+      ["interrupts itself", () => Effect.interrupt],
+      ["interrupts itself later", () => Effect.andThen(Effect.yieldNow, Effect.interrupt)]
+    ] as const
+  )("one that %s is a fault, and its caller goes on", ([, start]) =>
     Effect.gen(function*() {
       const alpha = yield* alphaOf({ start })
       const error = yield* Effect.flip(alpha.start({ prompt: "go" }))

@@ -29,7 +29,7 @@ class Prices extends Context.Service<Prices, { readonly of: (name: string) => Ef
 const Order = Schema.Struct({
   price: Schema.String.pipe(
     Schema.decodeTo(Schema.Number, {
-      decode: SchemaGetter.transformOrFail((name: string) => Prices.use((prices) => prices.of(name))),
+      decode: SchemaGetter.transformEffect((name: string) => Prices.use((prices) => prices.of(name))),
       encode: SchemaGetter.transform(String)
     })
   )
@@ -99,8 +99,8 @@ describe("structured results", () => {
 
   it.effect("a result that is not complete has none", () =>
     Effect.gen(function*() {
-      const { structured: _, ...rest } = says("no")
-      const alpha = yield* handing({ ...rest, _tag: "Refusal" } as Subagent.Result<unknown>)
+      const { output, text, usage } = says("no")
+      const alpha = yield* handing({ _tag: "Refusal", output, text, usage })
       const result = yield* alpha.delegate({ prompt: "go", outputSchema: Finding })
       assert.deepInclude(result, { _tag: "Refusal", text: "no" })
     }).pipe(run))
@@ -155,7 +155,7 @@ describe("structured results", () => {
     Effect.gen(function*() {
       const schema = yield* OutputSchema.fromJsonSchema({
         type: "object",
-        properties: { risk: { enum: ["low", "high"] } },
+        properties: { risk: { type: "string", enum: ["low", "high"] } },
         required: ["risk"]
       })
       const good = yield* handing(says("done", { risk: "low" }))

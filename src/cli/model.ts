@@ -118,9 +118,10 @@ const optionalKey = (provider: string): Effect.Effect<Key | undefined> =>
   })
 
 const requiredKey = (provider: string): Effect.Effect<Key, KeyMissing> =>
-  Effect.flatMap(
+  Effect.filterOrFail(
     optionalKey(provider),
-    (key) => key === undefined ? Effect.fail(new KeyMissing({ variable: keyVariable(provider) })) : Effect.succeed(key)
+    (key) => key !== undefined,
+    () => new KeyMissing({ variable: keyVariable(provider) })
   )
 
 const load = <A>(name: string, module: () => Promise<A>): Effect.Effect<A, PackageMissing> =>

@@ -117,7 +117,7 @@ export const watch = (
       }).pipe(
         Effect.scoped,
         // the end of the stream is that of the agent
-        Effect.catch(() => Effect.void),
+        Effect.ignore,
         Effect.forkIn(scope, { startImmediately: true }),
         Effect.map((fiber) => void watchers.set(agent.id, fiber))
       )

@@ -13,6 +13,7 @@ import type * as Response from "effect/ai/Response"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
 import { boundText } from "../internal/session/bounded.ts"
 import type * as Session from "../Session.ts"
@@ -58,6 +59,13 @@ interface Call {
 /** The calls of a log by the number of answers before them: one that failed was followed by another with more told. */
 type Calls = ReadonlyArray<ReadonlyArray<Call>>
 
+// the calls of an answer that was cut off do not run
+const isDenied = (message: Prompt.Message): boolean =>
+  message.role === "tool" &&
+  message.content.every((part) =>
+    part.type === "tool-result" && Predicate.hasProperty(part.result, "type") && part.result.type === "execution-denied"
+  )
+
 const callsOf = (events: ReadonlyArray<Session.Event>): Calls => {
   const calls: Array<Array<Call>> = [[]]
   let told: Array<Prompt.Message> = []
@@ -72,7 +80,7 @@ const callsOf = (events: ReadonlyArray<Session.Event>): Calls => {
       case "SteeringAdmitted": {
         const { message } = event
         if (message.role !== "assistant") {
-          told = [...told, message]
+          told.push(message)
           break
         }
         last = { told, answer: message, ended: undefined, usage: undefined }
@@ -82,11 +90,12 @@ const callsOf = (events: ReadonlyArray<Session.Event>): Calls => {
         break
       }
       case "TurnEnded": {
+        const { cause } = event
         // told and not answered; a turn that a tool concluded looks the same, and is not asked again
-        if (told.length > 0) {
-          calls[calls.length - 1].push({ told, answer: undefined, ended: event.cause, usage: undefined })
+        if (told.length > 0 && !(cause._tag !== "Completed" && told.every(isDenied))) {
+          calls[calls.length - 1].push({ told: told.slice(), answer: undefined, ended: cause, usage: undefined })
         } else if (last !== undefined) {
-          last.ended = event.cause
+          last.ended = cause
         }
         if (last !== undefined) last.usage = event.usage
         break

@@ -55,7 +55,9 @@ const causes = (events: ReadonlyArray<Session.Event>) =>
 
 /** What a writer that lives has in a store. */
 const locks = (store: string): ReadonlyArray<string> =>
-  Fs.readdirSync(store, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".lock") || path.includes(".holders/"))
+  Fs.readdirSync(store, { recursive: true, encoding: "utf8" }).filter((path) =>
+    path.endsWith(".lock") || path.includes(".holders/")
+  )
 
 const allText = (directory: string): string =>
   Fs.readdirSync(directory, { recursive: true, withFileTypes: true })
@@ -71,73 +73,97 @@ describe("the command", () => {
       const help = yield* run(["run", "--help"])
       assert.deepStrictEqual([help.code, help.stderr], [0, ""])
       for (
-        const word of ["--model", "--base-url", "--store", "--cwd", "--max-depth", "--json", "offline", "130", "node_modules"]
+        const word of [
+          "--model",
+          "--base-url",
+          "--store",
+          "--cwd",
+          "--max-depth",
+          "--json",
+          "offline",
+          "130",
+          "node_modules"
+        ]
       ) assert.include(help.stdout, word)
     }), timeout)
 
-  it.live("refuses wrong usage with exit code 2, on standard error alone, and makes nothing", () =>
-    Effect.gen(function*() {
-      const { flags, store, work } = yield* place
-      const wrong: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
-        [[], /USAGE/],
-        [["fly"], /fly/],
-        [["run", "--fly"], /--fly/],
-        [["run", "one", "two", ...flags], /"two"/],
-        [["run", "", ...flags], /not empty/],
-        [["run", "--max-depth", "-1", ...flags], /natural number/],
-        [["run", "--max-depth=1.5", ...flags], /max-depth/],
-        [["run", "--max-depth", "x", ...flags], /max-depth/],
-        [["run", "--cwd", join(work, "nothing"), "--store", store], /cwd/],
-        [["run", "--cwd", join(work, "loose.txt"), "--store", store], /cwd/],
-        [["run", "--store", "", "--cwd", work], /store/],
-        [["run", "--model", "gpt", ...flags], /provider\/name/],
-        [["run", "--model", "mistral/large", ...flags], /--base-url/],
-        [["run", "--base-url", "http://127.0.0.1:1/v1", ...flags], /--model/],
-        [["run", "--model", "x/y", "--base-url", "file:///etc", ...flags], /http/],
-        [["tree"], /id/],
-        [["show", "--store", store], /id/]
-      ]
-      for (const [args, says] of wrong) {
-        const { code, stderr, stdout } = yield* runHere(...args)
-        assert.strictEqual(code, 2, `${args.join(" ")}\n${stderr}`)
-        assert.strictEqual(stdout, "", args.join(" "))
-        assert.match(stderr, says, args.join(" "))
-        assert.isFalse(Fs.existsSync(store), args.join(" "))
-      }
-    }), timeout)
+  it.live(
+    "refuses wrong usage with exit code 2, on standard error alone, and makes nothing",
+    () =>
+      Effect.gen(function*() {
+        const { flags, store, work } = yield* place
+        const wrong: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
+          [[], /USAGE/],
+          [["fly"], /fly/],
+          [["run", "--fly"], /--fly/],
+          [["run", "one", "two", ...flags], /"two"/],
+          [["run", "", ...flags], /not empty/],
+          [["run", "--max-depth", "-1", ...flags], /natural number/],
+          [["run", "--max-depth=1.5", ...flags], /max-depth/],
+          [["run", "--max-depth", "x", ...flags], /max-depth/],
+          [["run", "--cwd", join(work, "nothing"), "--store", store], /cwd/],
+          [["run", "--cwd", join(work, "loose.txt"), "--store", store], /cwd/],
+          [["run", "--store", "", "--cwd", work], /store/],
+          [["run", "--model", "gpt", ...flags], /provider\/name/],
+          [["run", "--model", "mistral/large", ...flags], /--base-url/],
+          [["run", "--base-url", "http://127.0.0.1:1/v1", ...flags], /--model/],
+          [["run", "--model", "x/y", "--base-url", "file:///etc", ...flags], /http/],
+          [["tree"], /id/],
+          [["show", "--store", store], /id/]
+        ]
+        for (const [args, says] of wrong) {
+          const { code, stderr, stdout } = yield* runHere(...args)
+          assert.strictEqual(code, 2, `${args.join(" ")}\n${stderr}`)
+          assert.strictEqual(stdout, "", args.join(" "))
+          assert.match(stderr, says, args.join(" "))
+          assert.isFalse(Fs.existsSync(store), args.join(" "))
+        }
+      }),
+    timeout
+  )
 
-  it.live("surveys a directory: plain lines on standard error, the report on standard output", () =>
-    Effect.gen(function*() {
-      const { flags, store } = yield* place
-      const { code, stderr, stdout } = yield* run(["run", ...flags])
-      assert.strictEqual(code, 0, stderr)
-      assert.strictEqual(
-        stdout,
-        [
-          "The working directory has 2 source folders, largest first:",
-          "",
-          "1. alpha: 2 text files, 3 lines, 45 bytes",
-          "   2 exported names in 1 file:",
-          "   - alpha/one.ts: one, uno",
-          "",
-          "2. beta: 1 text file, 1 line, 17 bytes",
-          "   1 exported name in 1 file:",
-          "   - beta/two.js: default",
-          "",
-          "Written by the built-in offline model: a program that read these files, not a language model.",
-          ""
-        ].join("\n")
-      )
-      assert.match(stderr, /^model: offline, .* no language model is asked/)
-      for (const line of [/^\[alpha\] started by agent/m, /^\[beta\] read_file beta\/two\.js$/m, /^\[agent\] done: 3 steps/m]) {
-        assert.match(stderr, line)
-      }
-      // oxlint-disable-next-line no-control-regex -- nothing of a terminal is left in a pipe
-      assert.notMatch(stderr + stdout, /\x1b/)
-      const sessions = yield* sessionsIn(store)
-      assert.deepStrictEqual(sessions.map(({ header }) => header.label).toSorted().slice(1), ["alpha", "beta"])
-      assert.deepStrictEqual(locks(store), [])
-    }), timeout)
+  it.live(
+    "surveys a directory: plain lines on standard error, the report on standard output",
+    () =>
+      Effect.gen(function*() {
+        const { flags, store } = yield* place
+        const { code, stderr, stdout } = yield* run(["run", ...flags])
+        assert.strictEqual(code, 0, stderr)
+        assert.strictEqual(
+          stdout,
+          [
+            "The working directory has 2 source folders, largest first:",
+            "",
+            "1. alpha: 2 text files, 3 lines, 45 bytes",
+            "   2 exported names in 1 file:",
+            "   - alpha/one.ts: one, uno",
+            "",
+            "2. beta: 1 text file, 1 line, 17 bytes",
+            "   1 exported name in 1 file:",
+            "   - beta/two.js: default",
+            "",
+            "Written by the built-in offline model: a program that read these files, not a language model.",
+            ""
+          ].join("\n")
+        )
+        assert.match(stderr, /^model: offline, .* no language model is asked/)
+        for (
+          const line of [
+            /^\[alpha\] started by agent/m,
+            /^\[beta\] read_file beta\/two\.js$/m,
+            /^\[agent\] done: 3 steps/m
+          ]
+        ) {
+          assert.match(stderr, line)
+        }
+        // oxlint-disable-next-line no-control-regex -- nothing of a terminal is left in a pipe
+        assert.notMatch(stderr + stdout, /\x1b/)
+        const sessions = yield* sessionsIn(store)
+        assert.deepStrictEqual(sessions.map(({ header }) => header.label).toSorted().slice(1), ["alpha", "beta"])
+        assert.deepStrictEqual(locks(store), [])
+      }),
+    timeout
+  )
 
   it.live("prints nothing but JSON with --json", () =>
     Effect.gen(function*() {
@@ -251,7 +277,9 @@ describe("the command with a language model", () => {
     Effect.gen(function*() {
       const { flags, store } = yield* place
       for (const [model, variable] of [["anthropic/x", "ANTHROPIC_API_KEY"], ["openai/x", "OPENAI_API_KEY"]] as const) {
-        const { code, stderr, stdout } = yield* run(["run", "Hello", "--model", model, ...flags], { env: { [variable]: "" } })
+        const { code, stderr, stdout } = yield* run(["run", "Hello", "--model", model, ...flags], {
+          env: { [variable]: "" }
+        })
         assert.deepStrictEqual([code, stdout], [1, ""])
         assert.include(stderr, `set ${variable}`)
       }
@@ -284,46 +312,54 @@ describe("the command with a language model", () => {
       assert.strictEqual((yield* run(["run", ...flags], { node })).code, 0)
     }), timeout)
 
-  it.live("stops everything on Ctrl-C, exits 130, and leaves valid logs and nothing running", () =>
-    Effect.gen(function*() {
-      for (const signal of ["SIGINT", "SIGTERM"] as const) {
-        const { flags, store } = yield* place
-        const server = yield* FakeModel.make(
-          FakeModel.answer(
-            FakeModel.call("1", "delegate", { description: "first", prompt: "Wait" }),
-            FakeModel.call("2", "delegate", { description: "second", prompt: "Wait" }),
-            FakeModel.call("3", "list_files", {})
-          ),
-          "hang",
-          { parts: [FakeModel.text("partial")], end: "hang" }
-        )
-        const running = yield* start(["run", "Go", "--json", ...local(server), ...flags])
-        yield* server.arrived(1)
-        yield* server.arrived(2)
-        running.process.kill(signal)
-        const { code, stderr, stdout } = yield* running.outcome
-        assert.strictEqual(code, 130, stderr)
-        assert.strictEqual(stderr, "")
-        yield* server.hungUp(1)
-        yield* server.hungUp(2)
-        const events = jsonLines(stdout)
-        const ended = events.filter((event) => event._tag === "RunEnded")
-        assert.deepStrictEqual(ended.map(({ outcome }) => outcome), ["Aborted", "Aborted"])
-        assert.deepInclude(events.at(-1), { _tag: "Ended", cause: { _tag: "Aborted", cause: "user" } })
-        const sessions = yield* sessionsIn(store)
-        assert.strictEqual(sessions.length, 3)
-        for (const { events, header } of sessions) {
-          assert.deepStrictEqual(causes(events), [{ _tag: "Aborted", cause: header.depth === 0 ? "user" : "parent" }])
+  it.live(
+    "stops everything on Ctrl-C, exits 130, and leaves valid logs and nothing running",
+    () =>
+      Effect.gen(function*() {
+        for (const signal of ["SIGINT", "SIGTERM"] as const) {
+          const { flags, store } = yield* place
+          const server = yield* FakeModel.make(
+            FakeModel.answer(
+              FakeModel.call("1", "delegate", { description: "first", prompt: "Wait" }),
+              FakeModel.call("2", "delegate", { description: "second", prompt: "Wait" }),
+              FakeModel.call("3", "list_files", {})
+            ),
+            "hang",
+            { parts: [FakeModel.text("partial")], end: "hang" }
+          )
+          const running = yield* start(["run", "Go", "--json", ...local(server), ...flags])
+          yield* server.arrived(1)
+          yield* server.arrived(2)
+          running.process.kill(signal)
+          const { code, stderr, stdout } = yield* running.outcome
+          assert.strictEqual(code, 130, stderr)
+          assert.strictEqual(stderr, "")
+          yield* server.hungUp(1)
+          yield* server.hungUp(2)
+          const events = jsonLines(stdout)
+          const ended = events.filter((event) => event._tag === "RunEnded")
+          assert.deepStrictEqual(ended.map(({ outcome }) => outcome), ["Aborted", "Aborted"])
+          assert.deepInclude(events.at(-1), { _tag: "Ended", cause: { _tag: "Aborted", cause: "user" } })
+          const sessions = yield* sessionsIn(store)
+          assert.strictEqual(sessions.length, 3)
+          for (const { events, header } of sessions) {
+            assert.deepStrictEqual(causes(events), [{ _tag: "Aborted", cause: header.depth === 0 ? "user" : "parent" }])
+          }
+          assert.deepStrictEqual(locks(store), [])
         }
-        assert.deepStrictEqual(locks(store), [])
-      }
-    }), timeout)
+      }),
+    timeout
+  )
 
   it.live("stops when nobody reads its output any more", () =>
     Effect.gen(function*() {
       const { flags, store } = yield* place
       const server = yield* FakeModel.make(
-        { parts: [FakeModel.text("a".repeat(10), "b".repeat(10), "c".repeat(10), "d".repeat(10))], delay: 100, end: "hang" }
+        {
+          parts: [FakeModel.text("a".repeat(10), "b".repeat(10), "c".repeat(10), "d".repeat(10))],
+          delay: 100,
+          end: "hang"
+        }
       )
       const running = yield* start(["run", "Go", "--json", ...local(server), ...flags])
       yield* server.arrived(0)

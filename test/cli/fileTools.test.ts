@@ -244,7 +244,21 @@ describe("list_files", () => {
 
   it.live("takes every name that the system has", () =>
     Effect.gen(function*() {
-      const names = ["a b", "-dash", "tab\t", "new\nline", "quote\"'", "日本", "🙂", "back\\slash", "[x]*?", "%41", "..", "...", "#"]
+      const names = [
+        "a b",
+        "-dash",
+        "tab\t",
+        "new\nline",
+        "quote\"'",
+        "日本",
+        "🙂",
+        "back\\slash",
+        "[x]*?",
+        "%41",
+        "..",
+        "...",
+        "#"
+      ]
         .filter((name) => name !== "..")
       const { fine, root } = yield* tree(Object.fromEntries(names.map((name) => [`${name}/${name}`, name])))
       const listing = yield* fine("list_files", { recursive: true })
@@ -265,7 +279,8 @@ describe("read_file", () => {
     Effect.gen(function*() {
       const texts: Readonly<Record<string, string>> = {
         "lines.txt": Array.from({ length: 600 }, (_, i) => `line ${i} ${"é".repeat(i % 60)}`).join("\n"),
-        "one-line.txt": "日本🙂é".repeat(20_000),
+        "one-line.txt": "日本🙂é".repeat(6000),
+        "short-line.txt": "日本🙂é".repeat(100),
         "crlf.txt": "a\r\nb\r\n",
         "bom.txt": "\ufeffa",
         "empty.txt": "",
@@ -274,7 +289,7 @@ describe("read_file", () => {
       const { fine } = yield* tree(texts)
       for (const [path, text] of Object.entries(texts)) {
         for (const limit of [16, 100, 65_536, undefined]) {
-          if (limit === 16 && text.length > 50_000) continue
+          if (limit !== undefined && limit < 1000 && path === "one-line.txt") continue
           let joined = ""
           let offset: number | undefined = 0
           while (offset !== undefined) {
@@ -321,7 +336,12 @@ describe("read_file", () => {
   it.live("refuses arguments that it does not take", () =>
     Effect.gen(function*() {
       const { call } = yield* tree({ "a.txt": "a" })
-      for (const params of [{}, { path: "a.txt", offset: -1 }, { path: "a.txt", limit: 15 }, { path: "a.txt", limit: 2 ** 30 }, { path: 1 }]) {
+      for (
+        const params of [{}, { path: "a.txt", offset: -1 }, { path: "a.txt", limit: 15 }, {
+          path: "a.txt",
+          limit: 2 ** 30
+        }, { path: 1 }]
+      ) {
         const { isFailure, result } = yield* call("read_file", params)
         assert.isTrue(isFailure, JSON.stringify(params))
         assert.strictEqual(result._tag, "AiError", JSON.stringify(params))
@@ -350,7 +370,9 @@ describe("search_text", () => {
       assert.strictEqual(found.binary, 1)
       assert.deepStrictEqual(found.skipped.map(({ path }: { path: string }) => path), ["node_modules"])
       // what it says is an offset that read_file takes
-      assert.deepInclude(yield* fine("read_file", { path: "a.txt", offset: 20 }), { text: "needle needle\nlast needle" })
+      assert.deepInclude(yield* fine("read_file", { path: "a.txt", offset: 20 }), {
+        text: "needle needle\nlast needle"
+      })
       const insensitive = yield* fine("search_text", { text: "NEEDLE", ignoreCase: true, path: "b" })
       assert.deepStrictEqual(insensitive.matches, [{ path: "b/c.txt", line: 2, offset: 3, text: "Needle" }])
       assert.deepStrictEqual((yield* fine("search_text", { text: "needle", path: "a.txt" })).matches.length, 3)

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Logger } from "effect"
+import { Cause, type Logger } from "effect"
 import { format } from "../../src/cli/diagnostics.ts"
 import { choose, keyVariable, labelOf } from "../../src/cli/model.ts"
 import { leakCheck } from "../utils/leaks.ts"

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Effect } from "effect"
 import * as Fs from "node:fs"
 import { join } from "node:path"
 import { leakCheck, tempDir } from "../utils/leaks.ts"
-import { sessionHolder } from "../utils/sessionHolder.ts"
+import { holder } from "../utils/sessionHolder.ts"
 import { jsonLines, runHere } from "./utils/cli.ts"
 
 leakCheck()
@@ -19,7 +19,10 @@ const survey = Effect.gen(function*() {
   const { code } = yield* runHere("run", "--cwd", join(top, "work"), "--store", store)
   assert.strictEqual(code, 0)
   const json = (...args: ReadonlyArray<string>) =>
-    Effect.map(runHere(...args, "--store", store, "--json"), (outcome) => ({ ...outcome, lines: jsonLines(outcome.stdout) }))
+    Effect.map(
+      runHere(...args, "--store", store, "--json"),
+      (outcome) => ({ ...outcome, lines: jsonLines(outcome.stdout) })
+    )
   const plain = (...args: ReadonlyArray<string>) => runHere(...args, "--store", store)
   const { lines } = yield* json("list")
   const parent: string = lines.find(({ depth }) => depth === 0).id
@@ -30,7 +33,8 @@ const survey = Effect.gen(function*() {
 const snapshot = (directory: string) =>
   Fs.readdirSync(directory, { recursive: true, encoding: "utf8" }).toSorted().map((path) => {
     const info = Fs.statSync(join(directory, path))
-    return [path, info.isFile() ? info.size : 0, info.mtimeMs]
+    // a holder that lives says so by the time of its lock
+    return [path, info.isFile() ? info.size : 0, path.endsWith(".lock") || path.includes(".holders") ? 0 : info.mtimeMs]
   })
 
 describe("subagent list", () => {
@@ -40,7 +44,10 @@ describe("subagent list", () => {
       assert.strictEqual(list.length, 4)
       assert.strictEqual(children.length, 3)
       assert.deepStrictEqual(list.map(({ createdAt }) => createdAt), list.map(({ createdAt }) => createdAt).toSorted())
-      assert.deepInclude(list.find(({ id }) => id === children[0]), { parent, origin: { kind: "subagent", provider: "spawn" } })
+      assert.deepInclude(list.find(({ id }) => id === children[0]), {
+        parent,
+        origin: { kind: "subagent", provider: "spawn" }
+      })
       const { code, stderr, stdout } = yield* plain("list")
       assert.deepStrictEqual([code, stderr], [0, ""])
       const [title, ...rows] = stdout.trimEnd().split("\n")
@@ -78,6 +85,8 @@ describe("subagent list", () => {
   it.live("changes nothing, and reads what another process holds", () =>
     Effect.gen(function*() {
       const { json, parent, plain, store } = yield* survey
+      const owner = yield* holder({ directory: store, id: parent })
+      assert.strictEqual(yield* owner.ask("open"), "ok")
       const before = snapshot(store)
       for (const args of [["list"], ["tree", parent], ["show", parent]]) {
         assert.strictEqual((yield* plain(...args)).code, 0)
@@ -132,7 +141,10 @@ describe("subagent tree", () => {
     Effect.gen(function*() {
       const { children, json, parent, store } = yield* survey
       const path = join(store, parent, "header.json")
-      Fs.writeFileSync(path, JSON.stringify({ ...JSON.parse(Fs.readFileSync(path, "utf8")), parent: children[0] }) + "\n")
+      Fs.writeFileSync(
+        path,
+        JSON.stringify({ ...JSON.parse(Fs.readFileSync(path, "utf8")), parent: children[0] }) + "\n"
+      )
       assert.strictEqual((yield* json("tree", parent)).lines.length, 4)
     }))
 })
@@ -148,7 +160,17 @@ describe("subagent show", () => {
       const { code, stdout } = yield* plain("show", children[0]!)
       assert.strictEqual(code, 0)
       for (
-        const word of [`session ${children[0]}`, `below ${parent}`, "--- turn 0\n", "user (coordinator):", "  call list_files {", "  result read_file {", "--json has all", "  call structured_output {", "--- turn 0 completed: 3 steps"]
+        const word of [
+          `session ${children[0]}`,
+          `below ${parent}`,
+          "--- turn 0\n",
+          "user:\n  Read every text file of the folder",
+          "  call list_files {",
+          "  result read_file {",
+          "--json has all",
+          "  call structured_output {",
+          "--- turn 0 completed: 3 steps"
+        ]
       ) assert.include(stdout, word)
       for (const line of stdout.split("\n")) assert.isBelow(line.length, 1000)
     }))

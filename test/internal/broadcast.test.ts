@@ -25,7 +25,9 @@ describe("Broadcast", () => {
       yield* settled
       broadcast.publish(3)
       broadcast.end()
-      for (const fiber of fibers) assert.deepStrictEqual(yield* Fiber.join(fiber), [1, 2, 3])
+      for (const fiber of fibers) {
+        assert.deepStrictEqual(yield* Fiber.join(fiber), [1, 2, 3])
+      }
       assert.isFalse(broadcast.observed)
       // and whoever comes later finds it ended
       assert.deepStrictEqual(yield* Stream.runCollect(stream), [])
@@ -65,26 +67,29 @@ describe("Broadcast", () => {
       assert.deepStrictEqual(slow, [0, { dropped: 6 }, 7, 8, 9])
     }))
 
-  it.effect.each([1, 2, 3])("counts exactly what was dropped with a capacity of %d", (capacity) =>
-    Effect.gen(function*() {
-      const broadcast = make()
-      const pull = yield* Stream.toPull(broadcast.stream({ capacity, initial: () => [-3, -2, -1] }))
-      yield* Effect.forkChild(Effect.never, { startImmediately: true }).pipe(Effect.flatMap(Fiber.interrupt))
-      const first = yield* pull
-      assert.deepStrictEqual(first, [-3, -2, -1])
-      let expected = 0
-      for (let round = 0; round < 20; round++) {
-        for (let i = 0; i < round; i++) broadcast.publish(expected + i)
-        if (round === 0) continue
-        const values = yield* pull
-        const [head, ...tail] = values
-        const dropped = typeof head === "number" ? 0 : head.dropped
-        const rest = typeof head === "number" ? [head, ...tail] : tail
-        assert.isAtMost(rest.length, capacity)
-        assert.deepStrictEqual(rest, Array.from({ length: round - dropped }, (_, i) => expected + dropped + i))
-        expected += round
-      }
-    }))
+  it.effect.each([1, 2, 3])(
+    "counts exactly what was dropped with a capacity of %d",
+    (capacity) =>
+      Effect.gen(function*() {
+        const broadcast = make()
+        const pull = yield* Stream.toPull(broadcast.stream({ capacity, initial: () => [-3, -2, -1] }))
+        yield* Effect.forkChild(Effect.never, { startImmediately: true }).pipe(Effect.flatMap(Fiber.interrupt))
+        const first = yield* pull
+        assert.deepStrictEqual(first, [-3, -2, -1])
+        let expected = 0
+        for (let round = 0; round < 20; round++) {
+          for (let i = 0; i < round; i++) broadcast.publish(expected + i)
+          if (round === 0) continue
+          const values = yield* pull
+          const [head, ...tail] = values
+          const dropped = typeof head === "number" ? 0 : head.dropped
+          const rest = typeof head === "number" ? [head, ...tail] : tail
+          assert.isAtMost(rest.length, capacity)
+          assert.deepStrictEqual(rest, Array.from({ length: round - dropped }, (_, i) => expected + dropped + i))
+          expected += round
+        }
+      })
+  )
 
   it.effect("no subscriber runs inside publish, so that none gets between a value and the others", () =>
     Effect.gen(function*() {

@@ -3,6 +3,7 @@ import { Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
 import { AiError } from "effect/ai"
 import { Agents } from "../../src/Agent.ts"
 import { CurrentAgent } from "../../src/CurrentAgent.ts"
+import * as inProcess from "../../src/providers/internal/inProcess.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
 import { SessionStore } from "../../src/SessionStore.ts"
 import * as Subagent from "../../src/Subagent.ts"
@@ -273,7 +274,7 @@ describe("Spawn", () => {
     return {
       script: () => [wait(gate.passed), text("done")],
       body: Effect.gen(function*() {
-        const [info] = (yield* (yield* Subagent.Subagents).providers).filter(({ name }) => name === "spawn")
+        const info = (yield* (yield* Subagent.Subagents).providers).find(({ name }) => name === "spawn")!
         const { resume: _, ...others } = info.capabilities
         assert.deepStrictEqual(new Set(Object.values(others)), new Set([true]))
         assert.isFalse(info.inheritsParentContext)
@@ -293,12 +294,11 @@ describe("Spawn", () => {
       script: [[text("so far"), hang]],
       body: Effect.gen(function*() {
         const subagents = yield* Subagent.Subagents
-        class Other extends Subagent.Provider<Other>()("other", { ...Spawn.Spawn.capabilities }) {}
+        class Other extends Subagent.Provider<Other>()("other", inProcess.capabilities) {}
         const agents = yield* Agents
         const scope = yield* Scope.make()
-        const { start } = yield* Effect.promise(() => import("../../src/providers/internal/inProcess.ts"))
         const other = yield* Scope.provide(
-          subagents.register(Other, { start: (request) => start(agents, "other", request) }),
+          subagents.register(Other, { start: (request) => inProcess.start(agents, "other", request) }),
           scope
         )
         const run = yield* other.start({ prompt: "go", signal: controller.signal })
@@ -321,6 +321,7 @@ describe("Spawn", () => {
       script: [[wait(gate.passed), text("first")], [text("second")]],
       body: Effect.gen(function*() {
         const run = yield* Spawn.start({ prompt: "go" })
+        yield* Effect.yieldNow
         const steering = yield* Effect.forkChild(run.steer("more", { kind: "coordinator", senderId: "root" }), {
           startImmediately: true
         })

@@ -101,14 +101,13 @@ const startNext = (state: State, later: boolean): void => {
     },
     onInterrupted: (id, result) => void turn.interrupted.set(id, result)
   })
-  const body = runTurn(state, turn, identity, finish)
-  // a turn that follows another starts from the top of the stack, and a sender goes on first
-  const fiber = Effect.runForkWith(context)(later ? Effect.andThen(Effect.yieldNow, body) : body, {
-    uninterruptible: true
+  // known from the first moment: what the agent does may cancel the turn before it waits for the first time
+  const body = Effect.withFiber<void>((fiber) => {
+    turn.fiber = fiber as Fiber.Fiber<void>
+    return runTurn(state, turn, identity, finish)
   })
-  turn.fiber = fiber
-  // it may have gone far already, and been cancelled from within
-  if (turn.abort !== undefined) fiber.interruptUnsafe()
+  // a turn that follows another starts from the top of the stack, and a sender goes on first
+  Effect.runForkWith(context)(later ? Effect.andThen(Effect.yieldNow, body) : body, { uninterruptible: true })
 }
 
 const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => {

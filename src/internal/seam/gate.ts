@@ -13,6 +13,8 @@ import { LimitExceeded } from "./errors.ts"
 interface Lane {
   readonly parent: string
   running: number
+  /** Those of the running that were let in, and have not gone on yet. */
+  entering: number
   readonly waiters: Array<Waiter>
 }
 
@@ -95,7 +97,11 @@ export class Place {
 
   /** As `enter`, and takes a place that is free by the call itself. */
   enterNow(): Effect.Effect<void, LimitExceeded> {
-    if (!this.waits) return this.#take()
+    if (!this.waits) {
+      const taken = this.#take()
+      // behind those who were let in and have not gone on yet
+      return this.#lane !== undefined && this.#lane.entering > 0 ? Effect.andThen(taken, this.#goOn) : taken
+    }
     const { maxChildren, maxWait } = this.#limits
     if (maxChildren > 0 && maxWait > 0) return this.#wait(maxWait)
     const value = (this.#gate.lanes.get(this.#parent)?.running ?? 0) + 1
@@ -135,9 +141,19 @@ export class Place {
     if (lane.running === 0 && lane.waiters.length === 0) lanes.delete(lane.parent)
   }
 
+  /** Goes on from the top of the stack. */
+  get #goOn(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const lane = this.#lane
+      if (lane === undefined) return Effect.void
+      lane.entering++
+      return Effect.ensuring(Effect.yieldNow, Effect.sync(() => lane.entering--))
+    })
+  }
+
   #claim(): Lane {
     const { lanes } = this.#gate
-    const lane = lanes.get(this.#parent) ?? { parent: this.#parent, running: 0, waiters: [] }
+    const lane = lanes.get(this.#parent) ?? { parent: this.#parent, running: 0, entering: 0, waiters: [] }
     lanes.set(this.#parent, lane)
     this.#lane = lane
     return lane
@@ -168,8 +184,8 @@ export class Place {
             max: this.#limits.maxChildren,
             admit: () => {
               this.#waiter = undefined
-              // the place is taken at once, by whoever leaves it; the start goes on from the top of the stack
-              resume(Effect.andThen(Effect.yieldNow, this.#take()))
+              // the place is taken at once, by whoever leaves it
+              resume(Effect.andThen(this.#take(), this.#goOn))
             }
           }
           this.#claim().waiters.push(this.#waiter)

@@ -134,7 +134,6 @@ const accept = (
   const { parent } = checked
   if (canceller.cause !== undefined) return Effect.fail(cancelledBy(provider.name, parent, canceller.cause))
   if (!registration.open) return Effect.fail(providerClosed(provider.name))
-  const startedAt = fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
   const runId = runIdUnsafe(fiber)
   const { limits: _, maxDepth: __, signal: ___, timeout: ____, ...passed } = request
   const resolved: ResolvedStart<Unchecked> = {
@@ -161,7 +160,7 @@ const accept = (
     if (Exit.isFailure(exit)) return startError(provider.name, exit.cause)
     const broken = violation(checked, provider, exit.value, shared)
     return broken === undefined
-      ? Effect.succeed({ startedAt, runId, handle: exit.value })
+      ? Effect.succeed({ startedAt: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe(), runId, handle: exit.value })
       : Effect.fail(new ContractViolation({ provider: provider.name, issue: broken }))
   })
 }

@@ -76,9 +76,20 @@ describe("exportedNames", () => {
     check("export declare const a: 1\nexport declare function b(): void\nexport namespace C.D {}", ["a", "b", "C"])
     check("export default function a() {}", ["default"])
     check("export default 1", ["default"])
-    check("export { a, b as c, d as default, e as \"f g\", type H, type I as J, }", ["a", "c", "default", "f g", "H", "J"])
+    check("export { a, b as c, d as default, e as \"f g\", type H, type I as J, }", [
+      "a",
+      "c",
+      "default",
+      "f g",
+      "H",
+      "J"
+    ])
     check("export { a } from \"x\"\nexport * from \"y\"\nexport * as z from \"z\"", ["a", "z"])
-    check("export type { A, B as C } from \"x\"\nexport type * as D from \"y\"\nexport type * from \"z\"", ["A", "C", "D"])
+    check("export type { A, B as C } from \"x\"\nexport type * as D from \"y\"\nexport type * from \"z\"", [
+      "A",
+      "C",
+      "D"
+    ])
     check("export import a = b.c\nexport import type D = require(\"d\")", ["a", "D"])
     check("export = a", ["export="])
     check("export as namespace a", ["a"])
@@ -121,7 +132,20 @@ describe("exportedNames", () => {
   })
 
   it("never fails, whatever it is given", () => {
-    for (const code of ["export", "export {", "export const", "export const {", "`${", "'", "/", "export @", "}])>", "\\u{"]) {
+    for (
+      const code of [
+        "export",
+        "export {",
+        "export const",
+        "export const {",
+        "`${",
+        "'",
+        "/",
+        "export @",
+        "}])>",
+        "\\u{"
+      ]
+    ) {
       assert.isArray(exportedNames("a.ts", code), code)
       assert.isArray(exportedNames("a.jsx", code), code)
     }
@@ -129,7 +153,21 @@ describe("exportedNames", () => {
   })
 
   it("knows scripts by their names", () => {
-    const names = ["a.ts", "a.mts", "a.cts", "a.d.ts", "a.tsx", "a.js", "a.mjs", "a.cjs", "a.jsx", "a.json", "a.css", "ts", "a.ts.map"]
+    const names = [
+      "a.ts",
+      "a.mts",
+      "a.cts",
+      "a.d.ts",
+      "a.tsx",
+      "a.js",
+      "a.mjs",
+      "a.cjs",
+      "a.jsx",
+      "a.json",
+      "a.css",
+      "ts",
+      "a.ts.map"
+    ]
     assert.deepStrictEqual(names.filter(isScript), names.slice(0, 9))
   })
 

@@ -81,7 +81,15 @@ const script = (r: ReturnType<typeof random>): { readonly text: string; readonly
         lines.push(`export const { p: ${fresh()}, ...${fresh()} } = q`)
         break
       case 7:
-        lines.push("// export const no1 = 1", "/*", "export const no2 = 2", "*/", "const t = `", "export const no3 = 3", "`")
+        lines.push(
+          "// export const no1 = 1",
+          "/*",
+          "export const no2 = 2",
+          "*/",
+          "const t = `",
+          "export const no3 = 3",
+          "`"
+        )
         break
       case 8:
         lines.push(`export async function* ${fresh()}() {}`, "const re = /export const no4 = '/")
@@ -109,7 +117,9 @@ const content = (r: ReturnType<typeof random>, isScript: boolean) => {
   if (kind === 0) return { bytes: Buffer.alloc(0), names: [] }
   if (kind === 1) return { bytes: Buffer.concat([Buffer.from("\x7fELF"), Buffer.alloc(r.below(300) + 1)]), names: [] }
   // its first NUL comes too late to be seen
-  if (kind === 2) return { bytes: Buffer.concat([Buffer.from("x".repeat(7999 + r.below(3)) + "\n"), Buffer.from([0])]), names: [] }
+  if (kind === 2) {
+    return { bytes: Buffer.concat([Buffer.from("x".repeat(7999 + r.below(3)) + "\n"), Buffer.from([0])]), names: [] }
+  }
   if (kind === 3) return { bytes: Buffer.from([0xc3, 0x28, 0x0a, 0xff, 0xfe, 0x0a, 0x80]), names: [] }
   if (kind === 4 && r.chance(0.3)) {
     return { bytes: Buffer.from(r.pick(["日本🙂\n", "é", "🙂🙂"]).repeat(60_000)), names: [] }
@@ -147,10 +157,12 @@ export const plant = (root: string, seed: number, outside: string): Exports => {
   const link = (directory: string) => {
     const path = join(directory, `link${r.below(1000)}`)
     const target = r.pick([outside, join(outside, "secret.ts"), root, "nowhere", "..", ".", path, join(root, "src")])
-    if (!Fs.existsSync(path) && Fs.lstatSync(path, { throwIfNoEntry: false }) === undefined) Fs.symlinkSync(target, path)
+    if (!Fs.existsSync(path) && Fs.lstatSync(path, { throwIfNoEntry: false }) === undefined) {
+      Fs.symlinkSync(target, path)
+    }
   }
   if (seed === 0) return exports
-  if (seed % 10 === 1) for (let i = 0; i < 3; i++) file(root)
+  if (seed % 10 === 1) { for (let i = 0; i < 3; i++) file(root) }
   if (seed === 1) return exports
   const folders = seed < 8 ? seed - 1 : 1 + r.below(9)
   for (let i = 0; i < folders; i++) folder(root, 0)
@@ -164,8 +176,13 @@ export const plant = (root: string, seed: number, outside: string): Exports => {
   if (seed % 10 === 3) execFileSync("mkfifo", [join(root, "pipe")])
   if (seed % 10 === 4) Fs.mkdirSync(join(root, "empty", "deep", "down"), { recursive: true })
   if (seed % 10 === 5) {
-    const top = Fs.readdirSync(root, { withFileTypes: true }).find((one) => one.isDirectory() && !/[\n\s[\]*?!#\\]/.test(one.name))
-    Fs.writeFileSync(join(root, ".gitignore"), `# comment\n*.log\n${top === undefined ? "dist" : `/${top.name}/`}\nno/path\n`)
+    const top = Fs.readdirSync(root, { withFileTypes: true }).find((one) =>
+      one.isDirectory() && !/[\n\s[\]*?!#\\]/.test(one.name)
+    )
+    Fs.writeFileSync(
+      join(root, ".gitignore"),
+      `# comment\n*.log\n${top === undefined ? "dist" : `/${top.name}/`}\nno/path\n`
+    )
   }
   return exports
 }
@@ -212,5 +229,5 @@ export const countTree = (root: string, planted: Exports): ReadonlyArray<Counted
     visit(join(root, top.name))
     if (files > 0 && !ignored.includes(top.name)) folders.push({ name: top.name, files, lines, bytes, binary, exports })
   }
-  return folders.sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1))
+  return folders.toSorted((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1))
 }

@@ -331,7 +331,20 @@ describe("text for a terminal", () => {
   })
 
   it("writes numbers for people", () => {
-    assert.deepStrictEqual([0, 999, 1000, 999_949, 999_950, 12_345_678].map(short), ["0", "999", "1.0k", "999.9k", "1.0M", "12.3M"])
-    assert.deepStrictEqual([0, 59_900, 59_960, 61_000, -5].map(seconds), ["0.0 s", "59.9 s", "1 min 0 s", "1 min 1 s", "0.0 s"])
+    assert.deepStrictEqual([0, 999, 1000, 999_949, 999_950, 12_345_678].map(short), [
+      "0",
+      "999",
+      "1.0k",
+      "999.9k",
+      "1.0M",
+      "12.3M"
+    ])
+    assert.deepStrictEqual([0, 59_900, 59_960, 61_000, -5].map(seconds), [
+      "0.0 s",
+      "59.9 s",
+      "1 min 0 s",
+      "1 min 1 s",
+      "0.0 s"
+    ])
   })
 })

@@ -1,0 +1,431 @@
+/**
+ * Random lives of agents that delegate: what is done to them, and a world to do it in. What is wrong afterwards is for
+ * `lifecycleChecks.ts` to say.
+ */
+import { Context, Effect, Exit, Fiber, Layer, Option, Schema, Scope, Stream } from "effect"
+import { AiError, type Prompt, Tool, Toolkit } from "effect/ai"
+import * as Agent from "../../src/Agent.ts"
+import * as AgentModels from "../../src/AgentModels.ts"
+import * as AgentTools from "../../src/AgentTools.ts"
+import { CurrentAgent } from "../../src/CurrentAgent.ts"
+import * as Fork from "../../src/providers/Fork.ts"
+import * as Scripted from "../../src/providers/Scripted.ts"
+import * as Spawn from "../../src/providers/Spawn.ts"
+import type { AbortCause } from "../../src/Session.ts"
+import { SessionStore } from "../../src/SessionStore.ts"
+import * as Subagent from "../../src/Subagent.ts"
+import * as SubagentTool from "../../src/SubagentTool.ts"
+import * as SystemPrompt from "../../src/SystemPrompt.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+
+// ----- programs
+
+/** What a child does when nobody stops it: first those that end, then those that do not, then those that misbehave. */
+export const deeds = [
+  "done",
+  "slow",
+  "fails",
+  "uses a tool",
+  "gives a value",
+  "delegates",
+  "hangs",
+  "hangs in a tool",
+  "delegates and hangs",
+  "ignores its end",
+  "refuses to start",
+  "starts slowly",
+  "breaks",
+  "is released badly",
+  "leaves a survivor"
+] as const
+export type Deed = typeof deeds[number]
+
+export const kinds = ["spawn", "fork", "scripted"] as const
+export type Kind = typeof kinds[number]
+
+const Nth = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
+const Doing = Schema.Literals(deeds)
+
+const Start = Schema.TaggedStruct("Start", {
+  kind: Schema.Literals(kinds),
+  does: Doing,
+  /** In a scope of its own, or in the one that all others share. */
+  apart: Schema.Boolean,
+  hurried: Schema.Boolean
+})
+const Yield = Schema.TaggedStruct("Yield", { times: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30 })) })
+
+/** `nth` counts the starts so far, around and around. */
+export const Command = Schema.Union([
+  // what is here twice comes twice as often
+  Start,
+  Start,
+  Start,
+  Yield,
+  Yield,
+  /** Aborts the signal of a start. */
+  Schema.TaggedStruct("Abort", { nth: Nth }),
+  /** Interrupts whoever waits for a start. */
+  Schema.TaggedStruct("GiveUp", { nth: Nth }),
+  Schema.TaggedStruct("Interrupt", { nth: Nth }),
+  Schema.TaggedStruct("Steer", { nth: Nth }),
+  Schema.TaggedStruct("Close", { nth: Nth }),
+  /** Closes the layer of a provider, or builds it again. */
+  Schema.TaggedStruct("Toggle", { kind: Schema.Literals(kinds) }),
+  /** Has the root delegate through its model. */
+  Schema.TaggedStruct("Turn", { does: Schema.Array(Doing).check(Schema.isMaxLength(3)) }),
+  Schema.TaggedStruct("StopTurn", {}),
+  Schema.TaggedStruct("Rest", {})
+])
+export type Command = typeof Command.Type
+
+export const Program = Schema.Struct({
+  commands: Schema.Array(Command).check(Schema.isMaxLength(16)),
+  /** Whether the root closes while its children run, or after they were closed. */
+  rootFirst: Schema.Boolean
+})
+export type Program = typeof Program.Type
+
+// ----- how the models behave
+
+const yields = (times: number) =>
+  Effect.forEach(Array.from({ length: times }), () => Effect.yieldNow, { discard: true })
+
+/** Longer than any grace here, and over soon after. */
+const stubbornness = Effect.uninterruptible(Effect.sleep("25 millis"))
+
+const textOf = (message: Prompt.Message): string =>
+  message.role === "user" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []).join() : ""
+
+const orders = (does: ReadonlyArray<Deed>): ScriptedModel.Reply =>
+  does.map((deed, index) =>
+    ScriptedModel.call("delegate", { description: deed, prompt: `do:${deed}` }, `delegate-${index}`)
+  )
+
+const reply = (request: ScriptedModel.Request): ScriptedModel.Reply => {
+  const messages = request.prompt.content
+  const at = messages.findLastIndex((message) => textOf(message).startsWith("do:"))
+  const order = at < 0 ? "" : textOf(messages[at]).slice(3)
+  const again = messages.slice(at + 1).some((message) => message.role === "tool")
+  // every session says its own name, so that nobody can pass for another
+  const say = (...texts: ReadonlyArray<string>) => ScriptedModel.text(`${request.sessionId}:`, ...texts)
+  if (order.startsWith("[")) {
+    // sound: written by the command that follows below
+    return again ? [say("delegated")] : orders(JSON.parse(order) as ReadonlyArray<Deed>)
+  }
+  // sound: nothing else is ordered here
+  switch (order as Deed) {
+    case "slow":
+      return [say("one"), ScriptedModel.wait(yields(8)), ScriptedModel.wait(Effect.sleep("1 millis"))]
+    case "fails":
+      return [ScriptedModel.fail(new AiError.InvalidRequestError({ description: "no" }))]
+    case "uses a tool":
+      return again ? [say("used")] : [say("uses"), ScriptedModel.call("work", {})]
+    case "gives a value":
+      return [ScriptedModel.call("structured_output", { n: 1 })]
+    case "delegates":
+      return again ? [say("delegated")] : orders(["slow", "fails"])
+    case "delegates and hangs":
+      return again ? [say("delegated")] : orders(["done", "hangs"])
+    case "hangs":
+      return [say("hangs"), ScriptedModel.hang]
+    case "hangs in a tool":
+      return [say("hangs"), ScriptedModel.call("forever", {})]
+    case "ignores its end":
+      return [say("stubborn"), ScriptedModel.wait(stubbornness), ScriptedModel.hang]
+    default:
+      return [say("done")]
+  }
+}
+
+const play = (deed: Deed): Scripted.Play => {
+  switch (deed) {
+    case "slow":
+      return [Scripted.text("one"), Scripted.wait(yields(8)), Scripted.delay("1 millis")]
+    case "fails":
+      return [Scripted.fail("Exited")]
+    case "uses a tool":
+      return [Scripted.tool("work", { during: [Scripted.wait(Effect.yieldNow)] }), Scripted.text("used")]
+    case "gives a value":
+      return [Scripted.complete({ n: 1 })]
+    case "hangs":
+    case "hangs in a tool":
+    case "delegates and hangs":
+      return [Scripted.text("hangs"), Scripted.hang]
+    case "ignores its end":
+      return [Scripted.text("stubborn"), Scripted.wait(stubbornness), Scripted.hang]
+    case "refuses to start":
+      return Scripted.refuse("AuthRequired")
+    case "starts slowly":
+      return { start: Effect.andThen(yields(8), Effect.sleep("1 millis")), run: [Scripted.text("slow")] }
+    case "breaks":
+      return [Scripted.runFailed("DurabilityFailed")]
+    case "is released badly":
+      return { run: [Scripted.text("bad")], release: Effect.die(new Error("no such socket")) }
+    case "leaves a survivor":
+      return { run: [Scripted.hang], survivors: ["process 42"] }
+    case "done":
+    case "delegates":
+      return [Scripted.text("done")]
+  }
+}
+
+const Value = Schema.Struct({ n: Schema.Number })
+const Delegate = SubagentTool.make("delegate", "spawn", {})
+const Work = Tool.make("work", { success: Schema.String })
+const Forever = Tool.make("forever", { success: Schema.String })
+const handlers = Toolkit.make(Work, Forever).toLayer({
+  work: () => Effect.as(yields(3), "worked"),
+  forever: () => Effect.never
+})
+
+const limits = { maxDepth: 3, maxChildren: 3, maxWait: 60_000, maxRunning: 8 }
+const grace = "10 millis"
+
+/** Everything but the store and the providers. */
+const layerAgents = Layer.suspend(() =>
+  AgentTools.layer(Toolkit.make(Delegate, Work, Forever)).pipe(
+    Layer.provide([handlers, SubagentTool.layer(Delegate)]),
+    Layer.provideMerge(Subagent.layer({ grace })),
+    Layer.provideMerge(Agent.layer({ grace })),
+    Layer.provideMerge([
+      AgentModels.layer().pipe(Layer.provide(ScriptedModel.layer(reply))),
+      AgentTools.layerRegistry,
+      SystemPrompt.layer
+    ])
+  )
+)
+
+const providers: Readonly<
+  Record<
+    Kind,
+    Layer.Layer<
+      never,
+      Subagent.DuplicateProvider | Subagent.InvalidProvider,
+      Agent.Agents | SessionStore | Subagent.Subagents
+    >
+  >
+> = {
+  spawn: Spawn.layer,
+  fork: Fork.layer,
+  scripted: Scripted.layer((request) => play(String(request.prompt).slice(3) as Deed))
+}
+
+// ----- the world
+
+export type AnyRun = Subagent.Run<unknown> & Subagent.Steerable<Subagent.Unchecked>
+
+/** A start that a program made, and what came of it. */
+export interface Started {
+  readonly kind: Kind
+  readonly does: Deed
+  readonly abort: AbortController
+  readonly scope: Scope.Closeable
+  readonly fiber: Fiber.Fiber<AnyRun, { readonly _tag: string }>
+  /** What may have cancelled it. */
+  readonly causes: Set<AbortCause>
+}
+
+/** A message that was sent into a running child. */
+export interface Sent {
+  readonly text: string
+  readonly to: Started
+  readonly fiber: Fiber.Fiber<void, Subagent.SteerRejected>
+}
+
+/** What a program did. */
+export interface History {
+  readonly starts: ReadonlyArray<Started>
+  readonly sent: ReadonlyArray<Sent>
+  readonly events: ReadonlyArray<Subagent.SubagentEvent>
+  /** The runs that ended before anybody began to clean up. */
+  readonly early: ReadonlySet<string>
+  readonly issues: Array<string>
+}
+
+const runOf = (started: Started) => {
+  const exit = started.fiber.pollUnsafe()
+  return exit !== undefined && Exit.isSuccess(exit) ? exit.value : undefined
+}
+
+/** Waits for something that has to end, and says so when it does not. */
+const soon = <A, E>(issues: Array<string>, what: string, effect: Effect.Effect<A, E>) =>
+  Effect.gen(function*() {
+    const fiber = yield* Effect.forkDetach(effect, { startImmediately: true })
+    const done = yield* Effect.raceFirst(
+      Effect.as(Fiber.await(fiber), true),
+      Effect.as(Effect.sleep("3 seconds"), false)
+    )
+    if (!done) {
+      issues.push(`${what} does not end`)
+      fiber.interruptUnsafe()
+    }
+  })
+
+/** Faults that a test plants, to see whether they are found. */
+export interface Plants {
+  /** Done while the program runs. */
+  readonly plant?: Effect.Effect<void, never, Agent.Agents | SessionStore | CurrentAgent> | undefined
+}
+
+/** Runs a program in a world over the store that is there, and takes the world down. */
+export const runProgram = (program: Program, plants: Plants = {}): Effect.Effect<History, unknown, SessionStore> =>
+  Effect.gen(function*() {
+    const world = yield* Scope.make()
+    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents), world)
+    const history = yield* Effect.provideContext(inWorld(program, plants), context)
+    yield* soon(history.issues, "the end of the world", Scope.close(world, Exit.void))
+    return history
+  })
+
+const inWorld = Effect.fnUntraced(function*(program: Program, plants: Plants) {
+  const subagents = yield* Subagent.Subagents
+  const agents = yield* Agent.Agents
+  const issues: Array<string> = []
+  const starts: Array<Started> = []
+  const sent: Array<Sent> = []
+  const pending: Array<Fiber.Fiber<unknown, unknown>> = []
+  const fork = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.map(Effect.forkDetach(effect, { startImmediately: true }), (fiber) => {
+      pending.push(fiber)
+      return fiber
+    })
+
+  const events: Array<Subagent.SubagentEvent> = []
+  const listener = yield* Effect.forkDetach(
+    Stream.runForEach(subagents.events, (event) => Effect.sync(() => events.push(event))),
+    { startImmediately: true }
+  )
+
+  const open = new Map<Kind, Scope.Closeable>()
+  const toggle = (kind: Kind) =>
+    Effect.gen(function*() {
+      const scope = open.get(kind)
+      if (scope !== undefined) {
+        open.delete(kind)
+        return yield* Scope.close(scope, Exit.void)
+      }
+      const fresh = yield* Scope.make()
+      open.set(kind, fresh)
+      yield* Layer.buildWithScope(Layer.fresh(providers[kind]), fresh)
+    })
+  for (const kind of kinds) yield* toggle(kind)
+
+  const rootScope = yield* Scope.make()
+  const root = yield* Scope.provide(agents.create({ cwd: "/work", id: "root", limits }), rootScope)
+  if (plants.plant !== undefined) yield* Effect.provideService(plants.plant, CurrentAgent, root.identity)
+  const shared = yield* Scope.make()
+
+  const perform = Effect.fnUntraced(function*(command: Command) {
+    const started = "nth" in command && starts.length > 0 ? starts[command.nth % starts.length] : undefined
+    switch (command._tag) {
+      case "Start": {
+        const { apart, does, hurried, kind } = command
+        const abort = new AbortController()
+        const scope = apart ? yield* Scope.make() : shared
+        const request = {
+          prompt: `do:${does}`,
+          label: does,
+          signal: abort.signal,
+          timeout: hurried ? "1 millis" : undefined
+        } as const
+        const start: Effect.Effect<AnyRun, { readonly _tag: string }, CurrentAgent | Scope.Scope> =
+          does === "gives a value"
+            ? subagents.start(kind, { ...request, outputSchema: Value })
+            : subagents.start(kind, request)
+        const fiber = yield* fork(start.pipe(
+          Scope.provide(scope),
+          Effect.provideService(CurrentAgent, root.identity)
+        ))
+        starts.push({ kind, does, abort, scope, fiber, causes: new Set(hurried ? ["timeout"] : []) })
+        return
+      }
+      case "Abort": {
+        started?.causes.add("parent")
+        started?.abort.abort()
+        return
+      }
+      case "GiveUp":
+        return started?.fiber.interruptUnsafe()
+      case "Interrupt": {
+        const run = started === undefined ? undefined : runOf(started)
+        started?.causes.add("user")
+        if (run !== undefined) yield* fork(run.interrupt)
+        return
+      }
+      case "Steer": {
+        const run = started === undefined ? undefined : runOf(started)
+        if (started === undefined || run === undefined || Option.isNone(run.steer)) return
+        const text = `steer:${sent.length};`
+        const fiber = yield* fork(run.steer.value(text, { kind: "user" }))
+        return void sent.push({ text, to: started, fiber })
+      }
+      case "Close": {
+        if (started === undefined) return
+        for (const one of starts) if (one.scope === started.scope) one.causes.add("disposed")
+        return void (yield* fork(Scope.close(started.scope, Exit.void)))
+      }
+      case "Toggle":
+        return yield* toggle(command.kind)
+      case "Turn":
+        return void (yield* fork(root.prompt(`do:${JSON.stringify(command.does)}`)))
+      case "StopTurn":
+        return void (yield* fork(root.interrupt("user")))
+      case "Yield":
+        return yield* yields(command.times)
+      case "Rest":
+        return yield* Effect.sleep("2 millis")
+    }
+  })
+  for (const command of program.commands) yield* perform(command)
+
+  // the end of it all, in one order or the other
+  const early = new Set(events.flatMap((event) => event._tag === "RunEnded" ? [event.runId] : []))
+  if (program.rootFirst) {
+    for (const one of starts) one.causes.add("parent")
+    yield* soon(issues, "closing the root", Scope.close(rootScope, Exit.void))
+  }
+  for (const one of starts) one.causes.add("disposed")
+  const scopes = new Set([shared, ...starts.map((one) => one.scope)])
+  yield* soon(
+    issues,
+    "closing the scopes",
+    Effect.forEach(scopes, (scope) => Scope.close(scope, Exit.void), {
+      concurrency: "unbounded"
+    })
+  )
+  if (!program.rootFirst) yield* soon(issues, "interrupting the root", root.interrupt("user"))
+  yield* soon(issues, "something that a program began", Fiber.awaitAll(pending))
+
+  const running = yield* subagents.running
+  if (running.length > 0) issues.push(`still running: ${running.map((run) => run.runId).join()}`)
+  const alive = (yield* agents.list).filter((agent) => agent.id !== "root" || program.rootFirst)
+  if (alive.length > 0) issues.push(`still alive: ${alive.map((agent) => agent.id).join()}`)
+
+  // every place is free again: as many children as may run start without waiting, and no others are in the tree
+  for (const kind of kinds) if (!open.has(kind)) yield* toggle(kind)
+  if (!program.rootFirst) {
+    const probe = Effect.scoped(Effect.forEach([1, 2, 3], () => subagents.start("scripted", { prompt: "do:hangs" })))
+    const exit = yield* probe.pipe(
+      Effect.provideService(CurrentAgent, {
+        ...root.identity,
+        limits: { ...limits, maxWait: 0, maxRunning: 3 }
+      }),
+      Effect.exit
+    )
+    if (Exit.isFailure(exit)) issues.push(`a place was not given back: ${JSON.stringify(exit.cause)}`)
+    yield* soon(issues, "closing the root", Scope.close(rootScope, Exit.void))
+  }
+  for (const kind of kinds) yield* toggle(kind)
+  yield* yields(3)
+  yield* Fiber.interrupt(listener)
+  const history: History = { starts, sent, events, early, issues }
+  return history
+})
+
+/** The run of a start that succeeded. */
+export const startedRun = runOf
+
+/** A store in the current scope, which outlives every world that is built over it. */
+export const withStore = <E, R>(store: Layer.Layer<SessionStore, E, R>) =>
+  Effect.map(Layer.build(Layer.fresh(store)), Context.get(SessionStore))
