@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import type * as AiError from "effect/ai/AiError"
+import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -32,8 +33,9 @@ import {
   SteerRejected,
   type TurnOutcome
 } from "./internal/agent/model.ts"
-import { now } from "./internal/agent/record.ts"
-import { sessionId } from "./internal/session/ids.ts"
+import { now, nowUnsafe } from "./internal/agent/record.ts"
+import { sessionIdUnsafe } from "./internal/session/ids.ts"
+import { flatMapNow } from "./internal/session/now.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
 import { SessionStore } from "./SessionStore.ts"
@@ -46,7 +48,8 @@ export { AgentClosed, type Content, InvalidAgent, type OutputPart, type Progress
 // -----------------------------------------------------------------------------
 
 /**
- * How a message is sent: by whom (a `user` by default), and under which id it is stored (a new one by default).
+ * How a message is sent: by whom (a `user` by default), under which id it is stored (a new one by default), and whether
+ * an idle agent sets to work only when the sender has gone on (`later`), instead of within the call.
  *
  * @category models
  * @since 0.1.0
@@ -54,6 +57,7 @@ export { AgentClosed, type Content, InvalidAgent, type OutputPart, type Progress
 export interface Delivery {
   readonly source?: Session.Source | undefined
   readonly messageId?: string | undefined
+  readonly later?: boolean | undefined
 }
 
 /**
@@ -224,38 +228,45 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const grace = Duration.fromInputUnsafe(options.grace ?? "5 seconds")
   const agents = new Map<string, Agent>()
 
+  interface Checked {
+    readonly model: LanguageModel.LanguageModel
+    readonly sections: ReadonlyArray<Section>
+  }
+
+  interface Enlivened {
+    readonly agent: Agent
+    readonly close: Effect.Effect<void>
+  }
+
   // everything about a composition that can be wrong is found before a session exists
-  const check = Effect.fnUntraced(function*(composition: Composition, cwd: string, session: string) {
+  const check = (composition: Composition, cwd: string, session: string): Effect.Effect<Checked, ComposeError> => {
     const { maxTokens, persona, restriction } = composition
-    if (cwd === "") return yield* invalid("cwd", "a working directory is needed")
-    if (maxTokens !== undefined && !isPositive(maxTokens)) {
-      return yield* invalid("maxTokens", "a positive integer is needed")
+    if (cwd === "") return invalid("cwd", "a working directory is needed")
+    if (maxTokens !== undefined && !isPositive(maxTokens)) return invalid("maxTokens", "a positive integer is needed")
+    if (restriction !== undefined && restriction.allow === undefined && restriction.deny === undefined) {
+      return invalid("restriction", "a list of allowed or of denied tools is needed")
     }
-    if (restriction !== undefined) {
-      if (restriction.allow === undefined && restriction.deny === undefined) {
-        return yield* invalid("restriction", "a list of allowed or of denied tools is needed")
-      }
-      yield* tools.check(restriction, composition.restrictions ?? [])
-    }
-    const model = yield* models.get(composition.model)
-    const sections = persona === undefined
-      ? composition.sections ?? []
-      : [{ name: personaSection, order: 0, text: persona }, ...composition.sections ?? []]
-    if (sections.length > 0) {
-      yield* systemPrompt.assemble({ sections, variables: { cwd, model: composition.model ?? "default", session } })
-    }
-    return { model, sections }
-  })
+    const restricted = restriction === undefined
+      ? Effect.void
+      : tools.check(restriction, composition.restrictions ?? [])
+    return flatMapNow(restricted, () =>
+      flatMapNow(models.get(composition.model), (model) => {
+        const own = composition.sections ?? []
+        const sections = persona === undefined ? own : [{ name: personaSection, order: 0, text: persona }, ...own]
+        if (sections.length === 0) return Effect.succeed({ model, sections })
+        const variables = { cwd, model: composition.model ?? "default", session }
+        return Effect.as(systemPrompt.assemble({ sections, variables }), { model, sections })
+      }))
+  }
 
   const enliven = (
     composition: Composition,
-    checked: Effect.Success<ReturnType<typeof check>>,
+    checked: Checked,
     header: Session.Header,
     depth: number,
     log: SessionLog,
-    transcript: Session.Transcript,
-    scope: Scope.Scope
-  ): Effect.Effect<Agent> => {
+    transcript: Session.Transcript
+  ): Enlivened => {
     const { restriction, restrictions: inherited = [] } = composition
     const restrictions = restriction === undefined ? inherited : [...inherited, copied(restriction)]
     const state = live.makeState({
@@ -281,48 +292,45 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }, transcript)
     const agent: Agent = new Handle(state, store)
     agents.set(header.id, agent)
-    return Effect.as(
-      Scope.addFinalizer(
-        scope,
-        Effect.suspend(() => {
-          if (agents.get(header.id) === agent) agents.delete(header.id)
-          return composition.closedBy === undefined
-            ? live.close(state, "disposed")
-            : Effect.flatMap(composition.closedBy, (cause) => live.close(state, cause))
-        })
-      ),
-      agent
-    )
+    const { closedBy } = composition
+    return {
+      agent,
+      close: Effect.suspend(() => {
+        if (agents.get(header.id) === agent) agents.delete(header.id)
+        return closedBy === undefined
+          ? live.close(state, "disposed")
+          : Effect.flatMap(closedBy, (cause) => live.close(state, cause))
+      })
+    }
   }
 
-  const create = Effect.fnUntraced(function*(options: CreateOptions) {
-    const depth = options.depth ?? 0
-    if (!isNatural(depth)) return yield* invalid("depth", "a natural number is needed")
-    if (options.id !== undefined && !Schema.is(Session.SessionId)(options.id)) {
-      return yield* invalid("id", "1 to 128 letters, digits, '_', '.' or '-' are needed, not starting with '.' or '-'")
-    }
-    // sound: checked one line above, or made by us
-    const id = options.id === undefined ? yield* sessionId : options.id as Session.SessionId
-    const checked = yield* check(options, options.cwd, id)
-    const seedLength = options.seed?.length ?? 0
-    const header: Session.Header = {
-      version: 1,
-      id,
-      ...(options.parent === undefined ? undefined : { parent: options.parent }),
-      depth,
-      cwd: options.cwd,
-      createdAt: yield* now,
-      origin: options.origin ?? { kind: "root" },
-      ...(seedLength === 0 ? undefined : { seedLength }),
-      ...(options.label === undefined ? undefined : { label: options.label })
-    }
-    const scope = yield* Effect.scope
-    const log = yield* store.create(header, options.seed)
-    return yield* enliven(options, checked, header, depth, log, Session.fold(options.seed ?? []), scope)
-  })
+  const create = (options: CreateOptions): Effect.Effect<Agent, ComposeError | CreateError, Scope.Scope> =>
+    Effect.withFiber((fiber) => {
+      const { depth = 0, label, parent, seed = [] } = options
+      if (!isNatural(depth)) return invalid("depth", "a natural number is needed")
+      if (options.id !== undefined && !Schema.is(Session.SessionId)(options.id)) {
+        return invalid("id", "1 to 128 letters, digits, '_', '.' or '-' are needed, not starting with '.' or '-'")
+      }
+      // sound: checked one line above, or made by us
+      const id = options.id === undefined ? sessionIdUnsafe(fiber) : options.id as Session.SessionId
+      return flatMapNow(check(options, options.cwd, id), (checked) => {
+        const header: Session.Header = {
+          version: 1,
+          id,
+          ...(parent === undefined ? undefined : { parent }),
+          depth,
+          cwd: options.cwd,
+          createdAt: nowUnsafe(fiber),
+          origin: options.origin ?? { kind: "root" },
+          ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
+          ...(label === undefined ? undefined : { label })
+        }
+        return guarded(store.create(header, options.seed), (log) =>
+          enliven(options, checked, header, depth, log, Session.fold(seed)))
+      })
+    })
 
   const open = Effect.fnUntraced(function*(id: string, options: OpenOptions = {}) {
-    const scope = yield* Effect.scope
     const log = yield* store.open(id)
     const { header } = log
     const depth = Math.max(header.depth, options.depth ?? 0)
@@ -339,24 +347,38 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* log.flush
       for (const event of closers) Session.advance(transcript, event)
     }
-    return yield* enliven(options, checked, header, depth, log, transcript, scope)
+    return () => enliven(options, checked, header, depth, log, transcript)
   })
 
-  // a scope of its own, so that whatever a failed start acquired is given back before the failure is seen
-  const guarded = <E>(effect: Effect.Effect<Agent, E, Scope.Scope>): Effect.Effect<Agent, E, Scope.Scope> =>
+  // What is acquired has a scope of its own, so that a failed start gives it back before the failure is seen; a live
+  // agent closes before it does.
+  const guarded = <A, E>(
+    acquire: Effect.Effect<A, E, Scope.Scope>,
+    use: (a: A) => Enlivened
+  ): Effect.Effect<Agent, E, Scope.Scope> =>
     Effect.uninterruptibleMask((restore) =>
-      Effect.contextWith((context: Context.Context<Scope.Scope>) => {
-        const scope = Scope.forkUnsafe(Context.get(context, Scope.Scope))
-        return Effect.onError(
-          restore(Effect.provideService(effect, Scope.Scope, scope)),
-          (cause) => Scope.close(scope, Exit.failCause(cause))
-        )
+      Effect.withFiber((fiber) => {
+        const scope = Scope.makeUnsafe()
+        return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
+          onFailure: (cause) => Effect.andThen(Scope.close(scope, Exit.failCause(cause)), Effect.failCause(cause)),
+          onSuccess: (a) => {
+            const { agent, close } = use(a)
+            return Effect.as(
+              Scope.addFinalizerExit(
+                // sound: the scope is in the context by the effect's type
+                Context.getUnsafe(fiber.context, Scope.Scope),
+                (exit) => Effect.ensuring(close, Effect.suspend(() => Scope.closeUnsafe(scope, exit) ?? Effect.void))
+              ),
+              agent
+            )
+          }
+        })
       })
     )
 
   return Agents.of({
-    create: (options) => guarded(create(options)),
-    open: (id, options) => guarded(open(id, options)),
+    create,
+    open: (id, options) => guarded(open(id, options), (enlivened) => enlivened()),
     get: (id) => Effect.sync(() => Option.fromNullishOr(agents.get(id))),
     list: Effect.sync(() => Array.from(agents.values()))
   })

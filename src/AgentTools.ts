@@ -6,14 +6,19 @@
  *
  * @since 0.1.0
  */
+import * as AiError from "effect/ai/AiError"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as Scope from "effect/Scope"
 import type { CurrentAgent, ToolRestriction } from "./CurrentAgent.ts"
+import { direct, type RunTool, type ToolReply } from "./internal/tools/direct.ts"
+
+export type { RunTool, ToolReply }
 
 // -----------------------------------------------------------------------------
 // errors
@@ -63,7 +68,13 @@ export class DuplicateTool extends Schema.TaggedError<DuplicateTool>("effect-sub
  * @category models
  * @since 0.1.0
  */
-export type AnyToolkit = Toolkit.WithHandler<Record<string, Tool.Any>>
+export interface AnyToolkit extends
+  // the record of tools is invariant in `WithHandler`, so a registry of many toolkits can only hold its widest form
+  Toolkit.WithHandler<Record<string, Tool.Any>>
+{
+  /** Runs one call without a stream of results; made from `handle` where it is not given. */
+  readonly run?: RunTool | undefined
+}
 
 /**
  * Marks a tool whose successful result ends the turn at its step: calls behind it in the same response wait for it
@@ -116,6 +127,9 @@ export const CallSite: Context.Reference<CallSite> = Context.Reference<CallSite>
 export interface Resolved {
   readonly names: ReadonlyArray<string>
   readonly toolkit: AnyToolkit
+  readonly run: RunTool
+  /** The names of the tools that conclude the turn. */
+  readonly concluding: ReadonlySet<string>
 }
 
 /**
@@ -154,6 +168,33 @@ const visible = (name: string, restrictions: ReadonlyArray<ToolRestriction>): bo
     (one.allow === undefined || one.allow.includes(name)) && one.deny?.includes(name) !== true
   )
 
+// the calls of a toolkit that only has `handle`, by the same protocol
+const handled = (owner: AnyToolkit): RunTool => (name, params, call) =>
+  Effect.suspend(() => {
+    let last: Tool.HandlerResult<Tool.Any> | undefined
+    return Effect.flatMap(owner.handle(name, params as never, call.toolCallId), (results) =>
+      Effect.flatMap(
+        Stream.runForEachArray(results, (all) =>
+          Effect.sync(() => {
+            for (const one of all) {
+              if (!one.preliminary) last = one
+              else call.preliminary(one.encodedResult)
+            }
+          })),
+        () => {
+          if (last === undefined) return Effect.fail(new Error(`the tool "${name}" gave no result`))
+          // a failure of the arguments or of the machinery is no result of the tool
+          if (last.isFailure && AiError.isAiError(last.result)) return Effect.fail(last.result)
+          return Effect.succeed<ToolReply>({
+            isFailure: last.isFailure,
+            result: last.encodedResult,
+            modelOutput: last.modelOutput
+          })
+        }
+      ))
+  // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
+  }) as Effect.Effect<ToolReply, unknown>
+
 const assemble = (
   registered: ReadonlyMap<string, AnyToolkit>,
   restrictions: ReadonlyArray<ToolRestriction>,
@@ -165,13 +206,27 @@ const assemble = (
   const names = Array.from(owners.keys()).toSorted()
   const tools: Record<string, Tool.Any> = Object.create(null)
   for (const name of names) tools[name] = owners.get(name)!.tools[name]
-  const handle: AnyToolkit["handle"] = (name, params, toolCallId, options) => {
+  const ownerOf = (name: string): AnyToolkit => {
     const owner = owners.get(name)
-    return owner === undefined
-      ? Effect.die(new Error(`no tool ${JSON.stringify(name)} is visible here`))
-      : owner.handle(name, params, toolCallId, options)
+    if (owner === undefined) throw new Error(`no tool ${JSON.stringify(name)} is visible here`)
+    return owner
   }
-  return { names, toolkit: { tools, handle } }
+  const runs = new Map(Array.from(owners, ([name, owner]) => [name, owner.run ?? handled(owner)]))
+  return {
+    names,
+    toolkit: {
+      tools,
+      handle: (name, params, toolCallId, options) =>
+        Effect.suspend(() => ownerOf(name).handle(name, params, toolCallId, options))
+    },
+    run: (name, params, call) => {
+      const run = runs.get(name)
+      return run === undefined
+        ? Effect.die(new Error(`no tool ${JSON.stringify(name)} is visible here`))
+        : run(name, params, call)
+    },
+    concluding: new Set(names.filter((name) => Context.get(tools[name].annotations, Concludes)))
+  }
 }
 
 const make = Effect.sync(() => {
@@ -256,26 +311,13 @@ export const layer = <Tools extends Record<string, Tool.Any>>(
     const context = yield* Effect.context<Needs>()
     // sound: `tools` is only read, by names that come from its own keys, and `handle` is given what `Needs` lists
     const kit = (yield* toolkit) as unknown as AnyToolkit
-    yield* registry.register(closeOver(kit, context))
+    yield* registry.register({
+      tools: kit.tools,
+      handle: (name, params, toolCallId, options) =>
+        Effect.contextWith((caller: Context.Context<never>) =>
+          Effect.provideContext(kit.handle(name, params, toolCallId, options), Context.merge(context, caller))
+        ),
+      run: direct(kit.tools, context)
+    })
   }))
-}
-
-// A service that the calling context lacks is taken from the layer's; the caller's always wins. Looking is much cheaper
-// than merging, and usually shows that nothing is lacking: what the layer was built with, the program runs with.
-const closeOver = (kit: AnyToolkit, context: Context.Context<never>): AnyToolkit => {
-  const own = new Set<string>([Scope.Scope.key, ...Object.values(kit.tools).map((tool) => tool.id)])
-  const keys = Array.from(context.mapUnsafe.keys()).filter((key) => !own.has(key))
-  if (keys.length === 0) return kit
-  return {
-    tools: kit.tools,
-    handle: (name, params, toolCallId, options) => {
-      const handled = kit.handle(name, params, toolCallId, options)
-      return Effect.contextWith((caller: Context.Context<never>) => {
-        const known = caller.mapUnsafe
-        return keys.every((key) => known.has(key))
-          ? handled
-          : Effect.provideContext(handled, Context.merge(context, caller))
-      })
-    }
-  }
 }

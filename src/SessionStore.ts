@@ -8,6 +8,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
@@ -153,6 +154,7 @@ export type AppendError = LeaseLost | StoreFailed
  * - `append`: adds events, in order and together: either all of them or none are in the log. Their `seq` must continue
  *   the log; anything else is a defect. Returns when the events are accepted, which on a durable store is not yet when
  *   they are safe.
+ * - `appendUnsafe`: the same, done by the call itself, for logs whose append only hands the events over
  * - `flush`: returns when all that was accepted before is as safe as the store can make it.
  *
  * @category models
@@ -161,6 +163,7 @@ export type AppendError = LeaseLost | StoreFailed
 export interface SessionLog {
   readonly header: Session.Header
   readonly append: (events: ReadonlyArray<Session.Event>) => Effect.Effect<void, AppendError>
+  readonly appendUnsafe?: ((events: ReadonlyArray<Session.Event>) => Exit.Exit<void, AppendError>) | undefined
   readonly flush: Effect.Effect<void, AppendError>
 }
 
@@ -224,19 +227,20 @@ const makeMemory = (): SessionStore["Service"] => {
       const release = Effect.sync(() => {
         if (session.holder === token) session.holder = undefined
       })
+      const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
+        if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
+        const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
+        if (misplaced >= 0) {
+          const due = session.events.length + misplaced
+          return Exit.die(new Error(`seq ${events[misplaced].seq} where ${due} was due`))
+        }
+        for (const event of events) session.events.push(event)
+        return Exit.void
+      }
       const log: SessionLog = {
         header: session.header,
-        append: (events) =>
-          Effect.suspend(() => {
-            if (session.holder !== token) return Effect.fail(new LeaseLost({ id: session.header.id }))
-            const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
-            if (misplaced >= 0) {
-              const due = session.events.length + misplaced
-              return Effect.die(new Error(`seq ${events[misplaced].seq} where ${due} was due`))
-            }
-            for (const event of events) session.events.push(event)
-            return Effect.void
-          }),
+        append: (events) => Effect.suspend(() => appendUnsafe(events)),
+        appendUnsafe,
         flush: Effect.suspend(() =>
           session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
         )

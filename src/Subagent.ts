@@ -15,7 +15,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { CurrentAgent } from "./CurrentAgent.ts"
-import type { AnyRequest } from "./internal/seam/check.ts"
+import { type AnyRequest, unseen } from "./internal/seam/check.ts"
 import {
   DuplicateProvider,
   InvalidProvider,
@@ -195,11 +195,11 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
           })
       ),
       (registration) => {
-        const begin = (request: AnyRequest) => start(shared, registration, request)
         // sound: the types of `Client` say what `check` proves of a request and its result at run time
-        return { start: begin, delegate: (request: AnyRequest) => delegate(begin(request)) } as unknown as Client<
-          typeof provider.capabilities
-        >
+        return {
+          start: (request: AnyRequest) => start(shared, registration, request),
+          delegate: (request: AnyRequest) => delegate(start(shared, registration, { ...request, [unseen]: true }))
+        } as unknown as Client<typeof provider.capabilities>
       }
     )
 
@@ -225,7 +225,8 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
     providers: Effect.sync(() => Array.from(entries.keys(), (name) => top(name)!.info)),
     // sound: the overloads say of a request and its result what `check` proves at run time
     start: startByName as StartByName,
-    delegate: ((name: string, request: AnyRequest) => delegate(startByName(name, request))) as DelegateByName,
+    delegate: ((name: string, request: AnyRequest) =>
+      delegate(startByName(name, { ...request, [unseen]: true }))) as DelegateByName,
     running: Effect.sync(() => Array.from(shared.running.values(), ({ info }) => info)),
     events,
     eventsOf: (parent) =>

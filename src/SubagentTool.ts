@@ -14,7 +14,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { CurrentAgent } from "./CurrentAgent.ts"
-import { type AnyRequest, fieldIssue, gates } from "./internal/seam/check.ts"
+import { type AnyRequest, fieldIssue, gates, unseen } from "./internal/seam/check.ts"
 import { Failure, Foreground, Parameters, Success, toModelOutput, Working } from "./internal/tool/delegation.ts"
 import { type Begin, handle } from "./internal/tool/handler.ts"
 import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "./OutputSchema.ts"
@@ -244,12 +244,12 @@ const beginning = Effect.fnUntraced(function*(binding: Binding) {
       () => Effect.sync(() => void binding.lookups.splice(binding.lookups.indexOf(lookup), 1))
     )
     const start = subagents.start as unknown as (provider: string, request: AnyRequest) => ReturnType<Begin>
-    return (prompt: string, label: string) => start(provider, { ...request, prompt, label })
+    return (prompt: string, label: string, quiet: boolean) => start(provider, { ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
   }
   const missing = unsupported(provider.info, request)
   if (missing !== undefined) return yield* missing
   const client = (yield* provider.key) as { readonly start: (request: AnyRequest) => ReturnType<Begin> }
-  return (prompt: string, label: string) => client.start({ ...request, prompt, label })
+  return (prompt: string, label: string, quiet: boolean) => client.start({ ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
 })
 
 /**

@@ -321,6 +321,7 @@ describe("Spawn", () => {
       script: [[wait(gate.passed), text("first")], [text("second")]],
       body: Effect.gen(function*() {
         const run = yield* Spawn.start({ prompt: "go" })
+        yield* Effect.yieldNow
         const steering = yield* Effect.forkChild(run.steer("more", { kind: "coordinator", senderId: "root" }), {
           startImmediately: true
         })

@@ -171,6 +171,7 @@ describe("structured runs", () => {
       script: ({ index }) => index === 0 ? [wait(gate.passed), text("fine")] : [answer({ n: index })],
       body: Effect.gen(function*() {
         const run = yield* Spawn.start({ prompt: "count", outputSchema: Count })
+        yield* Effect.yieldNow
         const steering = yield* Effect.forkChild(run.steer("with care", { kind: "user" }), { startImmediately: true })
         yield* gate.now
         yield* Fiber.join(steering)

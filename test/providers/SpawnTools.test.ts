@@ -149,6 +149,7 @@ describe("a child's tools", () => {
       body: Effect.gen(function*() {
         const denying = yield* Spawn.start({ prompt: "go", toolFilter: { deny: ["exec"] } })
         const allowing = yield* Spawn.start({ prompt: "go", toolFilter: { allow: ["read"] } })
+        yield* Effect.yieldNow
         yield* Layer.build(saying("late"))
         yield* gate.now
         yield* denying.result

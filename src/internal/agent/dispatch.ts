@@ -7,13 +7,11 @@ import type * as AiError from "effect/ai/AiError"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Formatter from "effect/Formatter"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
-import { type AnyToolkit, Concludes } from "../../AgentTools.ts"
+import type { Resolved, ToolReply } from "../../AgentTools.ts"
 import { type ApprovalRequest, Approvals } from "../../Approvals.ts"
 import { boundText } from "../session/bounded.ts"
 import { notJson, toJson } from "./json.ts"
@@ -23,7 +21,7 @@ import type { Progress } from "./model.ts"
 export interface Batch {
   readonly calls: ReadonlyArray<Prompt.ToolCallPart>
   readonly messages: ReadonlyArray<Prompt.Message>
-  readonly toolkit: AnyToolkit
+  readonly tools: Resolved
   readonly agent: ApprovalRequest["agent"]
   readonly observed: boolean
   readonly publish: (progress: Progress) => void
@@ -39,13 +37,13 @@ export interface Concluded {
   readonly toolCallId: string
 }
 
-type Reply =
-  & { readonly isFailure: boolean; readonly result: unknown }
-  & Pick<Prompt.ToolResultPart, "modelOutput">
+const failure = (code: string, message: string): ToolReply => ({
+  isFailure: true,
+  result: { error: { code, message } },
+  modelOutput: undefined
+})
 
-const failure = (code: string, message: string): Reply => ({ isFailure: true, result: { error: { code, message } } })
-
-const resultPart = (call: Prompt.ToolCallPart, reply: Reply): Prompt.ToolResultPart =>
+const resultPart = (call: Prompt.ToolCallPart, reply: ToolReply): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", {
     id: call.id,
     name: call.name,
@@ -57,16 +55,16 @@ const resultPart = (call: Prompt.ToolCallPart, reply: Reply): Prompt.ToolResultP
 
 /** @internal The result of a call that does not run, because its response was cut off or its turn is concluded. */
 export const notExecuted = (call: Prompt.ToolCallPart, reason: string): Prompt.ToolResultPart =>
-  resultPart(call, { isFailure: true, result: { type: "execution-denied", reason } })
+  resultPart(call, { isFailure: true, result: { type: "execution-denied", reason }, modelOutput: undefined })
 
 /** @internal The result of a call whose turn was interrupted while it ran. */
 export const interruptedResult = (id: string, name: string, result: unknown): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", { id, name, isFailure: true, result, providerExecuted: false })
 
-const unexpected = (name: string): Reply => failure("died", `the tool "${name}" failed unexpectedly`)
+const unexpected = (name: string): ToolReply => failure("died", `the tool "${name}" failed unexpectedly`)
 
 // a failing tool is the model's to deal with; a dying one is ours to see as well
-const fromCause = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<Reply> => {
+const fromCause = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolReply> => {
   const error = Cause.findErrorOption(cause)
   if (Option.isSome(error)) return Effect.succeed(fromError(name, error.value))
   if (Cause.hasInterruptsOnly(cause)) {
@@ -78,7 +76,7 @@ const fromCause = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<Rep
 const isAiError = (error: unknown): error is AiError.AiError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "AiError"
 
-const fromError = (name: string, error: unknown): Reply => {
+const fromError = (name: string, error: unknown): ToolReply => {
   if (isAiError(error)) {
     const reason = error.reason
     return reason._tag === "ToolParameterValidationError"
@@ -116,47 +114,49 @@ const needsApproval = (
   )
 }
 
-const execute = Effect.fnUntraced(function*(batch: Batch, call: Prompt.ToolCallPart) {
-  const tool = Object.hasOwn(batch.toolkit.tools, call.name) ? batch.toolkit.tools[call.name] : undefined
-  if (tool === undefined) {
-    const names = Object.keys(batch.toolkit.tools)
-    return failure(
-      "unknown_tool",
-      `there is no tool "${call.name}"; the tools are: ${names.length === 0 ? "none" : names.join(", ")}`
-    )
-  }
-  if (tool.needsApproval !== undefined && (yield* needsApproval(tool, call, batch.messages))) {
-    const approver = yield* Approvals
-    const decision = yield* approver.ask({
-      agent: batch.agent,
-      tool: call.name,
-      toolCallId: call.id,
-      params: call.params
-    })
-    if (decision._tag === "Deny") {
-      return { isFailure: true, result: { type: "execution-denied", reason: decision.reason } }
-    }
-  }
-  let last: Tool.HandlerResult<Tool.Any> | undefined
-  batch.begun.add(call.id)
-  const results = yield* batch.toolkit.handle(call.name, call.params as never, call.id)
-  yield* Stream.runForEachArray(results, (all) =>
-    Effect.sync(() => {
-      for (const one of all) {
-        if (!one.preliminary) last = one
-        else batch.publish({ _tag: "ToolProgress", id: call.id, name: call.name, value: one.encodedResult })
-      }
-    }))
-  if (last === undefined) return failure("failed", `the tool "${call.name}" gave no result`)
-  // a failure of the arguments or of our own machinery reads the same whether the tool fails or returns failures
-  if (last.isFailure && isAiError(last.result)) return fromError(call.name, last.result)
-  const result = yield* toJson(last.encodedResult)
-  if (result === notJson) return failure("invalid_result", `the tool "${call.name}" gave a result that is not JSON`)
-  return { isFailure: last.isFailure, result, modelOutput: last.modelOutput }
+const approved = Effect.fnUntraced(function*(batch: Batch, call: Prompt.ToolCallPart, tool: Tool.Any) {
+  if (!(yield* needsApproval(tool, call, batch.messages))) return yield* perform(batch, call)
+  const approver = yield* Approvals
+  const decision = yield* approver.ask({
+    agent: batch.agent,
+    tool: call.name,
+    toolCallId: call.id,
+    params: call.params
+  })
+  if (decision._tag === "Allow") return yield* perform(batch, call)
+  return { isFailure: true, result: { type: "execution-denied", reason: decision.reason }, modelOutput: undefined }
 })
 
+const perform = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<ToolReply, unknown> => {
+  batch.begun.add(call.id)
+  const { id, name, params } = call
+  return Effect.flatMap(
+    batch.tools.run(name, params, {
+      toolCallId: id,
+      preliminary: (value) => batch.publish({ _tag: "ToolProgress", id, name, value })
+    }),
+    (reply): Effect.Effect<ToolReply> =>
+      Effect.map(toJson(reply.result), (result) =>
+        result === notJson
+          ? failure("invalid_result", `the tool "${name}" gave a result that is not JSON`)
+          : { isFailure: reply.isFailure, result, modelOutput: reply.modelOutput })
+  )
+}
+
+const execute = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<ToolReply, unknown> => {
+  const { names, toolkit: { tools } } = batch.tools
+  const tool = Object.hasOwn(tools, call.name) ? tools[call.name] : undefined
+  if (tool === undefined) {
+    return Effect.succeed(failure(
+      "unknown_tool",
+      `there is no tool "${call.name}"; the tools are: ${names.length === 0 ? "none" : names.join(", ")}`
+    ))
+  }
+  return tool.needsApproval === undefined ? perform(batch, call) : approved(batch, call, tool)
+}
+
 const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.ToolResultPart> => {
-  const settle = (reply: Reply) => {
+  const settle = (reply: ToolReply) => {
     const part = resultPart(call, reply)
     // a result that concludes the turn counts only together with its end
     if (part.isFailure || !concludes(batch, call)) batch.results.set(call.id, part)
@@ -167,8 +167,7 @@ const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.Tool
   return Effect.map(
     Effect.catchCause(
       Effect.catchCause(
-        // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
-        execute(batch, call) as Effect.Effect<Reply, unknown>,
+        Effect.suspend(() => execute(batch, call)),
         (cause) => fromCause(call.name, cause)
       ),
       // its error could not even be read
@@ -178,10 +177,7 @@ const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.Tool
   )
 }
 
-const concludes = (batch: Batch, call: Prompt.ToolCallPart): boolean => {
-  const tool = Object.hasOwn(batch.toolkit.tools, call.name) ? batch.toolkit.tools[call.name] : undefined
-  return tool !== undefined && Context.get(tool.annotations, Concludes)
-}
+const concludes = (batch: Batch, call: Prompt.ToolCallPart): boolean => batch.tools.concluding.has(call.name)
 
 const all = (batch: Batch, calls: ReadonlyArray<Prompt.ToolCallPart>): Effect.Effect<Array<Prompt.ToolResultPart>> =>
   calls.length === 1
@@ -215,6 +211,6 @@ export const dispatch = (batch: Batch): Effect.Effect<{
   readonly parts: ReadonlyArray<Prompt.ToolResultPart>
   readonly concluded: Concluded | undefined
 }> =>
-  batch.calls.some((call) => concludes(batch, call))
+  batch.tools.concluding.size > 0 && batch.calls.some((call) => concludes(batch, call))
     ? inGroups(batch)
     : Effect.map(all(batch, batch.calls), (parts) => ({ parts, concluded: undefined }))

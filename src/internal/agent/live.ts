@@ -10,6 +10,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Semaphore from "effect/Semaphore"
 import { CallSite } from "../../AgentTools.ts"
 import { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
@@ -17,7 +18,7 @@ import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import { awaitWithin } from "../session/bounded.ts"
 import { Broadcast } from "../session/broadcast.ts"
-import { messageId } from "../session/ids.ts"
+import { messageIdUnsafe } from "../session/ids.ts"
 import { AgentClosed, type Content, type Progress, SteerRejected, type TurnOutcome } from "./model.ts"
 import { appended, commit, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
@@ -50,21 +51,22 @@ const userMessage = (content: Content): Prompt.UserMessage =>
 export interface Delivery {
   readonly source?: Session.Source | undefined
   readonly messageId?: string | undefined
+  readonly later?: boolean | undefined
 }
 
 const asUser: Session.Source = { kind: "user" }
 
-const toWaiting = <A>(
+const toWaiting = (
+  fiber: Fiber.Fiber<unknown, unknown>,
   content: Content,
-  options: Delivery | undefined,
-  make: (waiting: Omit<Waiting, "receipt">) => A
-): Effect.Effect<A> =>
-  Effect.map(
-    options?.messageId === undefined ? messageId : Effect.succeed(options.messageId),
-    (id) => make({ message: userMessage(content), source: options?.source ?? asUser, messageId: id })
-  )
+  options: Delivery | undefined
+): Omit<Waiting, "receipt"> => ({
+  message: userMessage(content),
+  source: options?.source ?? asUser,
+  messageId: options?.messageId ?? messageIdUnsafe(fiber)
+})
 
-const startNext = (state: State, follows: boolean): void => {
+const startNext = (state: State, later: boolean): void => {
   const queued = state.inbox.shift()
   if (queued === undefined) return
   const turn: Turn = {
@@ -99,14 +101,13 @@ const startNext = (state: State, follows: boolean): void => {
     },
     onInterrupted: (id, result) => void turn.interrupted.set(id, result)
   })
-  const body = runTurn(state, turn, identity, finish(state, turn))
-  // a turn that follows another starts from the top of the stack
-  const fiber = Effect.runForkWith(context)(follows ? Effect.andThen(Effect.yieldNow, body) : body, {
-    uninterruptible: true
+  // known from the first moment: what the agent does may cancel the turn before it waits for the first time
+  const body = Effect.withFiber<void>((fiber) => {
+    turn.fiber = fiber as Fiber.Fiber<void>
+    return runTurn(state, turn, identity, finish)
   })
-  turn.fiber = fiber
-  // it may have gone far already, and been cancelled from within
-  if (turn.abort !== undefined) fiber.interruptUnsafe()
+  // a turn that follows another starts from the top of the stack, and a sender goes on first
+  Effect.runForkWith(context)(later ? Effect.andThen(Effect.yieldNow, body) : body, { uninterruptible: true })
 }
 
 const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => {
@@ -114,8 +115,7 @@ const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => 
 }
 
 // the end of a turn, also of one that was given up: the next in the inbox, or idle
-const finish = (state: State, turn: Turn): Effect.Effect<void> =>
-  Effect.sync(() => {
+const finish = (state: State, turn: Turn): void => {
     if (turn.phase === "ended") return
     turn.phase = "ended"
     turn.watchdog?.interruptUnsafe()
@@ -133,7 +133,7 @@ const finish = (state: State, turn: Turn): Effect.Effect<void> =>
     const idle = Array.from(state.idle)
     state.idle.clear()
     for (const resume of idle) resume()
-  })
+}
 
 /** @internal Waits until no turn runs and none is queued. */
 export const idle = (state: State): Effect.Effect<void> =>
@@ -145,36 +145,35 @@ export const idle = (state: State): Effect.Effect<void> =>
     })
   )
 
+const closed = (state: State): Effect.Effect<never, AgentClosed> =>
+  Effect.fail(new AgentClosed({ sessionId: state.header.id }))
+
 const enqueue = (
   state: State,
+  fiber: Fiber.Fiber<unknown, unknown>,
   content: Content,
   options: Delivery | undefined,
   outcome: Deferred.Deferred<TurnOutcome> | undefined
-): Effect.Effect<void, AgentClosed> =>
-  Effect.contextWith((context: Context.Context<never>) =>
-    Effect.flatMap(
-      toWaiting(content, options, (waiting): Queued => ({ ...waiting, receipt: undefined, context, outcome })),
-      (queued): Effect.Effect<void, AgentClosed> => {
-        if (state.closed) return Effect.fail(new AgentClosed({ sessionId: state.header.id }))
-        state.inbox.push(queued)
-        if (state.turn === undefined) startNext(state, false)
-        return Effect.void
-      }
-    )
-  )
+): void => {
+  state.inbox.push({ ...toWaiting(fiber, content, options), receipt: undefined, context: fiber.context, outcome })
+  if (state.turn === undefined) startNext(state, options?.later === true)
+}
 
 /** @internal Queues a message that opens a turn; wakes an idle agent. */
 export const send = (state: State, content: Content, options?: Delivery): Effect.Effect<void, AgentClosed> =>
-  Effect.uninterruptible(enqueue(state, content, options, undefined))
+  Effect.withFiber((fiber) => {
+    if (state.closed) return closed(state)
+    enqueue(state, fiber, content, options, undefined)
+    return Effect.void
+  })
 
 /** @internal As {@link send}, and waits for the turn; giving up waiting cancels nothing. */
 export const prompt = (state: State, content: Content, options?: Delivery): Effect.Effect<TurnOutcome, AgentClosed> =>
-  Effect.suspend(() => {
+  Effect.withFiber((fiber) => {
+    if (state.closed) return closed(state)
     const outcome = Deferred.makeUnsafe<TurnOutcome>()
-    return Effect.andThen(
-      Effect.uninterruptible(enqueue(state, content, options, outcome)),
-      Deferred.await(outcome)
-    )
+    enqueue(state, fiber, content, options, outcome)
+    return Deferred.await(outcome)
   })
 
 const remove = <A>(list: Array<A>, item: A): void => {
@@ -192,10 +191,8 @@ export const steer = (
   source: Session.Source
 ): Effect.Effect<void, SteerRejected> =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.contextWith((context: Context.Context<never>) =>
-      Effect.flatMap(
-        toWaiting(content, { source }, (waiting) => waiting),
-        (waiting): Effect.Effect<void, SteerRejected> => {
+    Effect.withFiber((fiber): Effect.Effect<void, SteerRejected> => {
+          const waiting = toWaiting(fiber, content, { source })
           if (state.closed) return Effect.fail(new SteerRejected({ reason: "disposed" }))
           const { turn } = state
           if (turn === undefined) return Effect.fail(new SteerRejected({ reason: "settled" }))
@@ -208,11 +205,9 @@ export const steer = (
           }
           // once the turn is over and its run is not, the message opens the next turn of the same run (S91)
           return turn.phase === "flushing"
-            ? withdrawable<Queued>(state.inbox, { ...waiting, receipt, context, outcome: undefined })
+            ? withdrawable<Queued>(state.inbox, { ...waiting, receipt, context: fiber.context, outcome: undefined })
             : withdrawable<Waiting>(state.steering, { ...waiting, receipt })
-        }
-      )
-    )
+    })
   )
 
 /** @internal Adds a message without waking the agent: to the next step of a running turn, else to the log at once (S199). */
@@ -221,17 +216,15 @@ export const inject = (
   content: Content,
   options?: Delivery
 ): Effect.Effect<void, AgentClosed | AppendError> =>
-  Effect.uninterruptible(Effect.flatMap(
-    toWaiting(content, options, (waiting): Waiting => ({ ...waiting, receipt: undefined })),
-    (waiting): Effect.Effect<void, AgentClosed | AppendError> => {
-      if (state.closed) return Effect.fail(new AgentClosed({ sessionId: state.header.id }))
+  Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | AppendError> => {
+      if (state.closed) return closed(state)
+      const waiting: Waiting = { ...toWaiting(fiber, content, options), receipt: undefined }
       if (state.turn === undefined || state.turn.phase === "flushing") {
         return commit(state, undefined, () => [appended(waiting)])
       }
       state.injected.push(waiting)
       return Effect.void
-    }
-  ))
+  })
 
 const dropWaiting = (state: State, reason: SteerRejected["reason"], cause: Session.AbortCause): void => {
   for (const one of state.steering.splice(0)) reject(one, reason)
@@ -283,7 +276,7 @@ const giveUp = (state: State, turn: Turn): Effect.Effect<void> =>
     turn.phase = "flushing"
     return Effect.flatMap(
       Effect.forkDetach(writeEnd(state, turn), { startImmediately: true, uninterruptible: true }),
-      (fiber) => Effect.andThen(awaitWithin(fiber, lastGrace), finish(state, turn))
+      (fiber) => Effect.map(awaitWithin(fiber, lastGrace), () => finish(state, turn))
     )
   }))
 
@@ -300,16 +293,18 @@ export const interrupt = (state: State, cause: Session.AbortCause): Effect.Effec
 
 /** @internal Closes the agent for good: nothing of it is alive, or is counted as a survivor, when this returns. */
 export const close = (state: State, cause: Session.AbortCause): Effect.Effect<void> =>
-  Effect.uninterruptible(Effect.suspend(() => {
+  Effect.suspend(() => {
     const { turn } = state
     state.closed = true
     dropWaiting(state, "disposed", cause)
-    if (turn === undefined) state.lifetime.end("closed")
-    return Effect.andThen(
-      turn === undefined ? Effect.void : stop(state, turn, cause, state.lifetime, "closed"),
-      Effect.sync(() => state.progress.end())
-    )
-  }))
+    const ended = () => state.progress.end()
+    if (turn === undefined) {
+      state.lifetime.end("closed")
+      ended()
+      return Effect.void
+    }
+    return Effect.uninterruptible(Effect.map(stop(state, turn, cause, state.lifetime, "closed"), ended))
+  })
 
 /** @internal The outcome of a run that never had a turn. */
 export const neverOpened: TurnOutcome = outcomeOf({

@@ -9,6 +9,7 @@ import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import { interruptedResult } from "./dispatch.ts"
@@ -19,8 +20,16 @@ import type { State, Turn, Waiting } from "./state.ts"
 /** @internal An event whose place and time the log gives. */
 export type Draft = Session.KnownEvent extends infer E ? E extends unknown ? Omit<E, "seq" | "at"> : never : never
 
+/** @internal See {@link now}. */
+export const nowUnsafe = (fiber: Pick<Fiber.Fiber<unknown, unknown>, "getRef">): number =>
+  Math.floor(fiber.getRef(Clock.Clock).currentTimeMillisUnsafe())
+
 /** @internal Whole milliseconds since the epoch: some clocks know parts of them, and logs do not. */
-export const now: Effect.Effect<number> = Effect.map(Clock.currentTimeMillis, Math.floor)
+export const now: Effect.Effect<number> = Effect.withFiber((fiber) => Effect.succeed(nowUnsafe(fiber)))
+
+const fold = (state: State, events: ReadonlyArray<Session.KnownEvent>): void => {
+  for (const event of events) Session.advance(state.transcript, event)
+}
 
 /** @internal Appends the events that `make` says once it is their turn; a fenced turn can no longer. */
 export const commit = (
@@ -28,21 +37,35 @@ export const commit = (
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>
 ): Effect.Effect<void, AppendError> =>
-  Effect.uninterruptible(state.writing.withPermit(
-    Effect.flatMap(now, (at) => {
-      if (turn?.fenced === true) return Effect.interrupt
-      const drafts = make()
-      if (drafts.length === 0) return Effect.void
-      const { transcript } = state
-      // sound: a draft is an event without exactly these two fields
-      const events = drafts.map((draft, i) =>
-        Object.assign({}, draft, { seq: transcript.next + i, at }) as Session.KnownEvent
-      )
-      return Effect.map(state.log.append(events), () => {
-        for (const event of events) Session.advance(transcript, event)
-      })
-    })
-  ))
+  Effect.withFiber((fiber) => {
+    const { appendUnsafe } = state.log
+    if (appendUnsafe === undefined) {
+      return Effect.uninterruptible(state.writing.withPermit(Effect.suspend(() => {
+        const events = stamped(state, turn, make, fiber)
+        if (events === undefined) return Effect.interrupt
+        return events.length === 0 ? Effect.void : Effect.map(state.log.append(events), () => fold(state, events))
+      })))
+    }
+    const events = stamped(state, turn, make, fiber)
+    if (events === undefined) return Effect.interrupt
+    if (events.length === 0) return Effect.void
+    const exit = appendUnsafe(events)
+    if (Exit.isSuccess(exit)) fold(state, events)
+    return exit
+  })
+
+const stamped = (
+  state: State,
+  turn: Turn | undefined,
+  make: () => ReadonlyArray<Draft>,
+  fiber: Fiber.Fiber<unknown, unknown>
+): ReadonlyArray<Session.KnownEvent> | undefined => {
+  if (turn?.fenced === true) return undefined
+  const at = nowUnsafe(fiber)
+  const { next } = state.transcript
+  // sound: a draft is an event without exactly these two fields
+  return make().map((draft, i) => ({ ...draft, seq: next + i, at }) as Session.KnownEvent)
+}
 
 /** @internal */
 export const appended = (waiting: Waiting): Draft => ({

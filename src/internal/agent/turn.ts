@@ -139,7 +139,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       const { concluded, parts } = yield* dispatch({
         calls: answer.calls,
         messages: transcript.messages,
-        toolkit: resolved.toolkit,
+        tools: resolved,
         agent: identity,
         observed: progress.observed,
         publish,
@@ -258,7 +258,7 @@ export const runTurn = Effect.fnUntraced(function*(
   state: State,
   turn: Turn,
   identity: CurrentAgent["Service"],
-  finish: Effect.Effect<void>
+  finish: (state: State, turn: Turn) => void
 ) {
   turn.startedAt = yield* now
   if (turn.abort === undefined) {
@@ -276,5 +276,5 @@ export const runTurn = Effect.fnUntraced(function*(
   if (turn.fenced) return
   if (turn.number !== undefined) yield* flushed(state)
   if (turn.fenced) return
-  yield* finish
+  finish(state, turn)
 })

@@ -10,6 +10,7 @@ import type * as Schema from "effect/Schema"
 import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentAgent.ts"
 import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "../../OutputSchema.ts"
 import type { AbortCause } from "../../Session.ts"
+import { flatMapNow } from "../session/now.ts"
 import {
   Cancelled,
   DepthExceeded,
@@ -22,8 +23,14 @@ import type { ProviderInfo } from "./events.ts"
 import type { Request, Unchecked } from "./request.ts"
 import type { ResolvedOutput } from "./run.ts"
 
+/** @internal Says that nobody gets to see the run before it has ended, so that its child need not let anybody go first. */
+export const unseen: unique symbol = Symbol.for("effect-subagent/unseen")
+
 /** @internal A request of any provider, with every field that there is. */
-export type AnyRequest = Request<Unchecked> & { readonly outputSchema?: StructuredSchema | undefined }
+export type AnyRequest = Request<Unchecked> & {
+  readonly outputSchema?: StructuredSchema | undefined
+  readonly [unseen]?: boolean | undefined
+}
 
 /** @internal What the checks made of a request. */
 export interface Checked {
@@ -133,13 +140,12 @@ export const cancelledBy = (
     ? new StartFailed({ provider, reason: "ParentClosed", diagnostic: "the agent that delegates is closed" })
     : new Cancelled({ cause })
 
-/** @internal */
+/** @internal Looks at once, not when the effect runs. */
 export const check = (
   provider: ProviderInfo,
   request: AnyRequest,
   context: Context.Context<CurrentAgent>
-): Effect.Effect<Checked, CheckError> =>
-  Effect.suspend((): Effect.Effect<Checked, CheckError> => {
+): Effect.Effect<Checked, CheckError> => {
     for (const [capability, field] of gates) {
       if (request[field] !== undefined && provider.capabilities[capability] === false) {
         return Effect.fail(new UnsupportedCapability({ provider: provider.name, capability }))
@@ -186,11 +192,11 @@ export const check = (
       })
     }
     if (request.outputSchema === undefined) return rest(Option.none())
-    return Effect.flatMap(fromSchema(request.outputSchema), (codec) =>
+    return flatMapNow(fromSchema(request.outputSchema), (codec) =>
       rest(Option.some({
         jsonSchema: codec.jsonSchema,
         // sound: the caller's context holds what the schema's decoding needs, by the type of `start`
         decode: (json) =>
           Effect.provideContext(codec.decode(json), context) as Effect.Effect<unknown, Schema.SchemaError>
       })))
-  })
+}

@@ -92,17 +92,20 @@ export class Place {
 
   /** Takes the place, waiting where the parent has too many running. Fails when that takes too long or the tree is full. */
   get enter(): Effect.Effect<void, LimitExceeded> {
-    return Effect.suspend(() => {
-      if (!this.waits) {
-        const taken = this.#take()
-        // behind those who were let in and have not gone on yet
-        return this.#lane !== undefined && this.#lane.entering > 0 ? Effect.andThen(taken, this.#goOn) : taken
-      }
-      const { maxChildren, maxWait } = this.#limits
-      if (maxChildren > 0 && maxWait > 0) return this.#wait(maxWait)
-      const value = (this.#gate.lanes.get(this.#parent)?.running ?? 0) + 1
-      return Effect.fail(new LimitExceeded({ limit: "maxChildren", value, max: maxChildren }))
-    })
+    return Effect.suspend(() => this.enterNow())
+  }
+
+  /** As `enter`, and takes a place that is free by the call itself. */
+  enterNow(): Effect.Effect<void, LimitExceeded> {
+    if (!this.waits) {
+      const taken = this.#take()
+      // behind those who were let in and have not gone on yet
+      return this.#lane !== undefined && this.#lane.entering > 0 ? Effect.andThen(taken, this.#goOn) : taken
+    }
+    const { maxChildren, maxWait } = this.#limits
+    if (maxChildren > 0 && maxWait > 0) return this.#wait(maxWait)
+    const value = (this.#gate.lanes.get(this.#parent)?.running ?? 0) + 1
+    return Effect.fail(new LimitExceeded({ limit: "maxChildren", value, max: maxChildren }))
   }
 
   /** Says which child has the place, so that its own children count to the same tree. */

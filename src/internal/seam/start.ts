@@ -8,11 +8,13 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import { awaitWithin, boundText } from "../session/bounded.ts"
-import { runId as makeRunId } from "../session/ids.ts"
+import { runIdUnsafe } from "../session/ids.ts"
+import { exitOf, flatMapNow } from "../session/now.ts"
 import { type AnyRequest, cancelledBy, check, type Checked, type CheckError } from "./check.ts"
 import { abandon, type Canceller, type Claim, claim, report } from "./claim.ts"
 import { Cancelled, ContractViolation, StartFailed } from "./errors.ts"
@@ -38,43 +40,47 @@ const providerClosed = (provider: string): StartFailed =>
   new StartFailed({ provider, reason: "ProviderClosed", diagnostic: "the provider's layer is closed" })
 
 // waits for the place without holding up a cancellation
-const enter = ({ canceller, place }: Claim): Effect.Effect<void, CheckError> =>
-  Effect.suspend(() =>
-    place.waits
-      ? Effect.raceFirst(
-        place.enter,
-        Effect.callback<void>((resume) => canceller.onCancel(() => resume(Effect.void)))
-      )
-      : place.enter
-  )
+const enter = (
+  { canceller, place }: Claim,
+  restore: Restore
+): Effect.Effect<void, CheckError> =>
+  place.waits
+    ? restore(Effect.raceFirst(
+      place.enter,
+      Effect.callback<void>((resume) => canceller.onCancel(() => resume(Effect.void)))
+    ))
+    : place.enterNow()
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 // interrupts the provider's start when it is cancelled or its caller is interrupted, and waits for its clean-up, within
 // the grace: afterwards nothing of it is alive, or what is left was told to go
 const perform = (
-  starting: Effect.Effect<ProviderRun<Unchecked>, AnyStartError>,
+  starting: Effect.Effect<ProviderRun<Unchecked>, AnyStartError, Scope.Scope>,
+  context: Context.Context<Scope.Scope>,
   canceller: Canceller,
   grace: Duration.Duration,
-  restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-): Effect.Effect<ProviderExit | undefined> =>
-  Effect.flatMap(Effect.forkDetach(starting, { startImmediately: true }), (fiber) => {
-    const exit = fiber.pollUnsafe()
-    if (exit !== undefined) return Effect.succeed(exit)
-    const stop = Effect.suspend(() => {
-      fiber.interruptUnsafe()
-      return awaitWithin(fiber, grace)
-    })
-    return Effect.flatMap(
-      Effect.onInterrupt(
-        restore(Effect.callback<void>((resume) => {
-          canceller.onCancel(() => resume(Effect.void))
-          fiber.addObserver(() => resume(Effect.void))
-        })),
-        () => stop
-      ),
-      // without effect on a fiber that is done
-      () => stop
-    )
+  restore: Restore
+): Effect.Effect<ProviderExit | undefined> => {
+  const fiber = Effect.runForkWith(context)(starting)
+  const exit = fiber.pollUnsafe()
+  if (exit !== undefined) return Effect.succeed(exit)
+  const stop = Effect.suspend(() => {
+    fiber.interruptUnsafe()
+    return awaitWithin(fiber, grace)
   })
+  return Effect.flatMap(
+    Effect.onInterrupt(
+      restore(Effect.callback<void>((resume) => {
+        canceller.onCancel(() => resume(Effect.void))
+        fiber.addObserver(() => resume(Effect.void))
+      })),
+      () => stop
+    ),
+    // without effect on a fiber that is done
+    () => stop
+  )
+}
 
 // sound for providers without types too: a start that keeps nothing of its promise is one that broke it
 const isRun = (handle: ProviderRun<Unchecked>): boolean =>
@@ -85,7 +91,7 @@ const violation = (
   checked: Checked,
   provider: ProviderInfo,
   handle: ProviderRun<Unchecked>,
-  running: Shared["running"]
+  { gate, running }: Shared
 ): string | undefined => {
   if (!isRun(handle)) return "it gave back no run"
   const { steer } = provider.capabilities
@@ -101,11 +107,62 @@ const violation = (
     }
     if (agent.header.depth < checked.depth) return `the child has depth ${agent.header.depth}, not ${checked.depth}`
   }
+  if (!gate.members.has(handle.id)) return undefined
   for (const { info } of running.values()) {
     // the ids of remote children are their backends' (S301)
     if (info.id === handle.id && (info.local || agent !== undefined)) return `a child ${info.id} is running already`
   }
   return undefined
+}
+
+interface Started {
+  readonly handle: ProviderRun<Unchecked>
+  readonly runId: string
+  readonly startedAt: number
+}
+
+const accept = (
+  shared: Shared,
+  registration: Registration,
+  request: AnyRequest,
+  checked: Checked,
+  { canceller, scope }: Claim,
+  fiber: Fiber.Fiber<unknown, unknown>,
+  restore: Restore
+): Effect.Effect<Started, AnyStartError> => {
+  const { implementation, info: provider } = registration
+  const { parent } = checked
+  if (canceller.cause !== undefined) return Effect.fail(cancelledBy(provider.name, parent, canceller.cause))
+  if (!registration.open) return Effect.fail(providerClosed(provider.name))
+  const runId = runIdUnsafe(fiber)
+  const { limits: _, maxDepth: __, signal: ___, timeout: ____, ...passed } = request
+  const resolved: ResolvedStart<Unchecked> = {
+    ...passed,
+    parent,
+    depth: checked.depth,
+    limits: checked.limits,
+    runId,
+    output: checked.output,
+    abortCause: Effect.sync(() => Option.fromNullishOr(canceller.cause))
+  }
+  const performed = perform(
+    Effect.suspend(() => implementation.start(resolved)),
+    Context.add(fiber.context, Scope.Scope, scope),
+    canceller,
+    shared.grace,
+    restore
+  )
+  return flatMapNow(performed, (exit): Effect.Effect<Started, AnyStartError> => {
+    // also when it is cancelled in the very moment of the hand-over (S74, S372)
+    if (canceller.cause !== undefined || exit === undefined) {
+      return Effect.fail(cancelledBy(provider.name, parent, canceller.cause))
+    }
+    if (Exit.isFailure(exit)) return startError(provider.name, exit.cause)
+    const broken = violation(checked, provider, exit.value, shared)
+    return broken === undefined
+      ? Effect.succeed({ startedAt: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe(), runId, handle: exit.value })
+      : Effect.fail(new ContractViolation({ provider: provider.name, issue: broken }))
+  })
 }
 
 /** @internal */
@@ -115,72 +172,48 @@ export const start = (
   request: AnyRequest
 ): Effect.Effect<AnyRun, AnyStartError, CurrentAgent | Scope.Scope> =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.contextWith((context: Context.Context<CurrentAgent | Scope.Scope>) =>
-      Effect.gen(function*() {
-        const { implementation, info: provider } = registration
-        if (!registration.open) return yield* providerClosed(provider.name)
-        const checked = yield* check(provider, request, context)
+    Effect.withFiber((fiber): Effect.Effect<AnyRun, AnyStartError> => {
+      // sound: both services are required by the effect's type
+      const context = fiber.context as Context.Context<CurrentAgent | Scope.Scope>
+      const { info: provider } = registration
+      if (!registration.open) return Effect.fail(providerClosed(provider.name))
+      return flatMapNow(check(provider, request, context), (checked) => {
         const { parent } = checked
         const place = shared.gate.place(parent.sessionId, parent.limits)
-        const claimed = yield* claim(Context.get(context, Scope.Scope), parent, request.signal, place)
-        if (claimed === undefined) return yield* new Cancelled({ cause: "disposed" })
-        const { canceller, scope } = claimed
-        const whose = `a start by provider ${JSON.stringify(provider.name)}`
-
-        const accepted = Effect.gen(function*() {
-          yield* restore(enter(claimed))
-          if (canceller.cause !== undefined) return yield* cancelledBy(provider.name, parent, canceller.cause)
-          if (!registration.open) return yield* providerClosed(provider.name)
-          const runId = yield* makeRunId
-          const { limits: _, maxDepth: __, signal: ___, timeout: ____, ...passed } = request
-          const resolved: ResolvedStart<Unchecked> = {
-            ...passed,
-            parent,
-            depth: checked.depth,
-            limits: checked.limits,
-            runId,
-            output: checked.output,
-            abortCause: Effect.sync(() => Option.fromNullishOr(canceller.cause))
-          }
-          const exit = yield* perform(
-            Effect.suspend(() => Effect.provideService(implementation.start(resolved), Scope.Scope, scope)),
-            canceller,
-            shared.grace,
-            restore
+        return Effect.flatMap(claim(Context.get(context, Scope.Scope), parent, request.signal, place), (claimed) => {
+          if (claimed === undefined) return Effect.fail(new Cancelled({ cause: "disposed" }))
+          const published = ({ handle, runId, startedAt }: Started): AnyRun =>
+            publish({
+              shared,
+              context,
+              claim: claimed,
+              handle,
+              output: checked.output,
+              timeout: checked.timeout,
+              startedAt,
+              info: {
+                runId,
+                provider: provider.name,
+                id: handle.id,
+                parent: parent.sessionId,
+                local: Option.isSome(handle.localAgent),
+                label: request.label
+              }
+            })
+          const accepted = flatMapNow(
+            enter(claimed, restore),
+            () => accept(shared, registration, request, checked, claimed, fiber, restore)
           )
-          // also when it is cancelled in the very moment of the hand-over (S74, S372)
-          if (canceller.cause !== undefined || exit === undefined) {
-            return yield* cancelledBy(provider.name, parent, canceller.cause)
-          }
-          if (Exit.isFailure(exit)) return yield* startError(provider.name, exit.cause)
-          const handle = exit.value
-          const broken = violation(checked, provider, handle, shared.running)
-          if (broken !== undefined) return yield* new ContractViolation({ provider: provider.name, issue: broken })
-          return { runId, handle }
-        })
-        const { handle, runId } = yield* Effect.onError(
-          accepted,
-          (cause) => abandon(claimed, cause, shared.grace, whose)
-        )
-        return publish({
-          shared,
-          context,
-          claim: claimed,
-          handle,
-          output: checked.output,
-          timeout: checked.timeout,
-          startedAt: yield* Clock.currentTimeMillis,
-          info: {
-            runId,
-            provider: provider.name,
-            id: handle.id,
-            parent: parent.sessionId,
-            local: Option.isSome(handle.localAgent),
-            label: request.label
-          }
+          const exit = exitOf(accepted)
+          if (exit !== undefined && Exit.isSuccess(exit)) return Effect.succeed(published(exit.value))
+          const whose = `a start by provider ${JSON.stringify(provider.name)}`
+          return Effect.map(
+            Effect.onError(accepted, (cause) => abandon(claimed, cause, shared.grace, whose)),
+            published
+          )
         })
       })
-    )
+    })
   )
 
 const startError = (provider: string, cause: Cause.Cause<AnyStartError>): Effect.Effect<never, AnyStartError> => {

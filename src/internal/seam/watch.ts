@@ -92,7 +92,9 @@ export const publish = (accepted: Accepted): AnyRun => {
       canceller.cancel("user")
       return result
     }),
-    progress: handle.progress,
+    get progress() {
+      return handle.progress
+    },
     released: Deferred.await(released),
     steer: handle.steer
   }

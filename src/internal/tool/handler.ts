@@ -25,7 +25,9 @@ export interface AnyError {
 /** @internal */
 export type Begin = (
   prompt: string,
-  label: string
+  label: string,
+  /** Whether nobody watches the child. */
+  quiet: boolean
 ) => Effect.Effect<Run<unknown>, AnyError, CurrentAgent | Scope.Scope>
 
 const headline = (result: Exclude<Result<unknown>, { readonly _tag: "Completed" }>): string => {
@@ -148,7 +150,7 @@ export const handle = (
         (outcome) => void (settled = outcome)
       )
     )
-    const run = yield* Effect.mapError(begin(params.prompt, params.description), (error) => failed(undefined, error))
+    const run = yield* Effect.mapError(begin(params.prompt, params.description, !site.progressWanted), (error) => failed(undefined, error))
     started = run
     if (context.toolCallId !== undefined) {
       // an interrupted call still tells the log which child it was, and what came of it

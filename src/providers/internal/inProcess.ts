@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { Agent, Agents, ComposeError, TurnOutcome } from "../../Agent.ts"
+import { unseen } from "../../internal/seam/check.ts"
 import type { Event } from "../../Session.ts"
 import type { CreateError } from "../../SessionStore.ts"
 import * as Subagent from "../../Subagent.ts"
@@ -105,9 +106,11 @@ const toRun = (
     result: Effect.suspend(() => {
       if (sent) return read
       sent = true
-      return Effect.flatMap(Effect.ignore(agent.send(request.prompt)), () => read)
+      return Effect.flatMap(Effect.ignore(agent.send(request.prompt, { later: !(unseen in request) })), () => read)
     }),
-    progress: agent.progress,
+    get progress() {
+      return agent.progress
+    },
     survivors: agent.survivors,
     steer: agent.steer
   }
