@@ -97,6 +97,17 @@ describe("structured results", () => {
       assert.isTrue(result._tag === "Completed" && result.structured === undefined)
     }).pipe(run))
 
+  it.effect("S23 a provider that has none may leave it out", () =>
+    Effect.gen(function*() {
+      const { structured: _, ...none } = { ...says("done"), structured: undefined }
+      const alpha = yield* handing(none as Subagent.Result<unknown>)
+      assert.deepInclude(yield* alpha.delegate({ prompt: "go" }), { _tag: "Completed", structured: undefined })
+      assert.deepInclude(yield* alpha.delegate({ prompt: "go", outputSchema: Finding }), {
+        _tag: "Failed",
+        reason: "InvalidStructuredOutput"
+      })
+    }).pipe(run))
+
   it.effect("a result that is not complete has none", () =>
     Effect.gen(function*() {
       const { output, text, usage } = says("no")

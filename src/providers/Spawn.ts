@@ -47,6 +47,5 @@ export const layer: Layer.Layer<
   Subagent.DuplicateProvider | Subagent.InvalidProvider,
   Agents | Subagent.Subagents
 > = Spawn.toLayer(Effect.map(Agents, (agents) => ({
-  start: (request: Subagent.ResolvedStart<inProcess.InProcess>) =>
-    inProcess.start(agents, Spawn.providerName, request)
+  start: (request: Subagent.ResolvedStart<inProcess.InProcess>) => inProcess.start(agents, Spawn.providerName, request)
 })))

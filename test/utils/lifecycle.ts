@@ -2,7 +2,7 @@
  * Random lives of agents that delegate: what is done to them, and a world to do it in. What is wrong afterwards is for
  * `lifecycleChecks.ts` to say.
  */
-import { Context, Effect, Exit, Fiber, Layer, Option, Schema, Scope, Stream } from "effect"
+import { Context, type Duration, Effect, Exit, Fiber, Layer, Option, Schema, Scope, Stream } from "effect"
 import { AiError, type Prompt, Tool, Toolkit } from "effect/ai"
 import * as Agent from "../../src/Agent.ts"
 import * as AgentModels from "../../src/AgentModels.ts"
@@ -184,10 +184,10 @@ const limits = { maxDepth: 3, maxChildren: 3, maxWait: 60_000, maxRunning: 8 }
 const grace = "10 millis"
 
 /** Everything but the store and the providers. */
-const layerAgents = Layer.suspend(() =>
+const layerAgents = (releaseGrace: Duration.Input) =>
   AgentTools.layer(Toolkit.make(Delegate, Work, Forever)).pipe(
     Layer.provide([handlers, SubagentTool.layer(Delegate)]),
-    Layer.provideMerge(Subagent.layer({ grace })),
+    Layer.provideMerge(Subagent.layer({ grace: releaseGrace })),
     Layer.provideMerge(Agent.layer({ grace })),
     Layer.provideMerge([
       AgentModels.layer().pipe(Layer.provide(ScriptedModel.layer(reply))),
@@ -195,7 +195,6 @@ const layerAgents = Layer.suspend(() =>
       SystemPrompt.layer
     ])
   )
-)
 
 const providers: Readonly<
   Record<
@@ -263,23 +262,27 @@ const soon = <A, E>(issues: Array<string>, what: string, effect: Effect.Effect<A
     }
   })
 
-/** Faults that a test plants, to see whether they are found. */
-export interface Plants {
-  /** Done while the program runs. */
+export interface Options {
+  /**
+   * How long the release of a run may take: by default no longer than an agent's turn, so that what ignores its end is
+   * given up. A store of files is slower than that.
+   */
+  readonly releaseGrace?: Duration.Input | undefined
+  /** A fault, done while the program runs to see whether it is found. */
   readonly plant?: Effect.Effect<unknown, never, SessionStore | Subagent.Subagents | CurrentAgent> | undefined
 }
 
 /** Runs a program in a world over the store that is there, and takes the world down. */
-export const runProgram = (program: Program, plants: Plants = {}): Effect.Effect<History, unknown, SessionStore> =>
+export const runProgram = (program: Program, options: Options = {}): Effect.Effect<History, unknown, SessionStore> =>
   Effect.gen(function*() {
     const world = yield* Scope.make()
-    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents), world)
-    const history = yield* Effect.provideContext(inWorld(program, plants), context)
+    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.releaseGrace ?? grace)), world)
+    const history = yield* Effect.provideContext(inWorld(program, options), context)
     yield* soon(history.issues, "the end of the world", Scope.close(world, Exit.void))
     return history
   })
 
-const inWorld = Effect.fnUntraced(function*(program: Program, plants: Plants) {
+const inWorld = Effect.fnUntraced(function*(program: Program, options: Options) {
   const subagents = yield* Subagent.Subagents
   const agents = yield* Agent.Agents
   const issues: Array<string> = []
@@ -314,7 +317,7 @@ const inWorld = Effect.fnUntraced(function*(program: Program, plants: Plants) {
 
   const rootScope = yield* Scope.make()
   const root = yield* Scope.provide(agents.create({ cwd: "/work", id: "root", limits }), rootScope)
-  if (plants.plant !== undefined) yield* Effect.provideService(plants.plant, CurrentAgent, root.identity)
+  if (options.plant !== undefined) yield* Effect.provideService(options.plant, CurrentAgent, root.identity)
   const shared = yield* Scope.make()
 
   const perform = Effect.fnUntraced(function*(command: Command) {

@@ -189,8 +189,12 @@ const bounded = <A, E>(
       })
   )
 
-// types alone do not hold a provider to what it gives back, and a malformed result would break whoever holds it
-const isResult = Schema.is(ResultSchema(Schema.Unknown))
+const isStrictResult = Schema.is(ResultSchema(Schema.Unknown))
+
+// types alone do not hold a provider to what it gives back, and a malformed result would break whoever holds it. Only the
+// structured value may be left out where there is none
+const isResult = (value: Result<unknown>): boolean =>
+  isStrictResult(value) || isStrictResult({ structured: undefined, ...value })
 
 const isNames = Schema.is(Schema.Array(Schema.String))
 
