@@ -39,6 +39,10 @@ const agentAsType = { from: 3, module: "src/Agent.ts" }
 const packages: Readonly<Record<string, RegExp>> = {
   "@effect/platform-node":
     /^src\/(layers\/((FileSessionStore|Local|NodeSqliteClient)(\.ts$|\/)|internal\/(fileSessionStore|local|nodeSqlite))|cli\/|serve\/)/,
+  // what the command brings for the models that it knows by name
+  "@ai-sdk/anthropic": /^src\/cli\/model\.ts$/,
+  "@ai-sdk/openai": /^src\/cli\/model\.ts$/,
+  "@ai-sdk/openai-compatible": /^src\/cli\/model\.ts$/,
   "@ai-sdk/provider": /^src\/layers\/(AiSdkModel(\.ts$|\/)|internal\/aiSdk)/,
   "node:": /^src\/(layers|serve|cli)\//
 }

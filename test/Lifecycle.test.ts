@@ -65,7 +65,7 @@ const holds = (run: (program: Program) => Effect.Effect<ReadonlyArray<string>, u
 describe("any life of agents that delegate", () => {
   it.live("leaves nothing behind, in memory", () => holds((program) => issuesOf(program, layerMemory), 500), 60_000)
 
-  it.live("leaves nothing behind, in files", () => holds(inFiles, 40), 60_000)
+  it.live("leaves nothing behind, in files", () => holds((program) => inFiles(program), 40), 60_000)
 })
 
 describe("the checks of a life", () => {

@@ -6,7 +6,7 @@ import * as Prompt from "effect/ai/Prompt"
 import { CurrentAgent, defaultLimits, Lifetime, type Limits } from "../../src/CurrentAgent.ts"
 import { noUsage } from "../../src/Session.ts"
 import type { SessionId } from "../../src/Session.ts"
-import * as Subagent from "../../src/Subagent.ts"
+import type * as Subagent from "../../src/Subagent.ts"
 
 /** All that a request may ask for. */
 export const able = {

@@ -189,7 +189,7 @@ const bounded = <A, E>(
       })
   )
 
-const isStrictResult = Schema.is(ResultSchema(Schema.Unknown))
+const isStrictResult: (value: unknown) => boolean = Schema.is(ResultSchema(Schema.Unknown))
 
 // types alone do not hold a provider to what it gives back, and a malformed result would break whoever holds it. Only the
 // structured value may be left out where there is none

@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import { isPlainObject } from "./aiSdkJson.ts"
 import { redact, redactUrl } from "./aiSdkRedact.ts"
 
@@ -102,11 +103,10 @@ const statusOf = (value: unknown, least: number): number | undefined => {
 // An HTML page is a proxy's, and says nothing that its status does not.
 const parseBody = (body: unknown): unknown => {
   if (typeof body !== "string") return body
-  try {
-    return JSON.parse(body)
-  } catch {
-    return body.trim() === "" || body.trimStart().startsWith("<") ? undefined : body.slice(0, 300)
-  }
+  return Result.getOrElse(
+    Result.try((): unknown => JSON.parse(body)),
+    () => body.trim() === "" || body.trimStart().startsWith("<") ? undefined : body.slice(0, 300)
+  )
 }
 
 const lowerCased = (headers: unknown): Readonly<Record<string, string | undefined>> =>

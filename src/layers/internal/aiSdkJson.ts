@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Result from "effect/Result"
 import type { JSONValue } from "@ai-sdk/provider"
 
 /**
@@ -23,11 +24,11 @@ export const isPlainObject = (value: unknown): value is Record<string, unknown> 
  *
  * @internal
  */
-export const toJsonValue = (value: unknown): JSONValue => {
-  try {
-    const text = JSON.stringify(value)
-    return text === undefined ? null : JSON.parse(text)
-  } catch {
-    return String(value)
-  }
-}
+export const toJsonValue = (value: unknown): JSONValue =>
+  Result.getOrElse(
+    Result.try((): JSONValue => {
+      const text = JSON.stringify(value)
+      return text === undefined ? null : JSON.parse(text)
+    }),
+    () => String(value)
+  )

@@ -20,6 +20,7 @@ import type {
   LanguageModelV4Usage,
   SharedV4ProviderMetadata
 } from "@ai-sdk/provider"
+import * as Result from "effect/Result"
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Response from "effect/ai/Response"
@@ -193,11 +194,7 @@ const fromToolCall = (
 const parseParams = (input: string): unknown => {
   // A call without arguments is streamed as no text at all by some providers.
   if (input.trim() === "") return {}
-  try {
-    return Tool.unsafeSecureJsonParse(input)
-  } catch {
-    return input
-  }
+  return Result.getOrElse(Result.try((): unknown => Tool.unsafeSecureJsonParse(input)), () => input)
 }
 
 const fromToolResult = (
