@@ -325,8 +325,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
           ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
           ...(label === undefined ? undefined : { label })
         }
-        return guarded(store.create(header, options.seed), (log) =>
-          enliven(options, checked, header, depth, log, Session.fold(seed)))
+        return guarded(
+          store.create(header, options.seed),
+          (log) => enliven(options, checked, header, depth, log, Session.fold(seed))
+        )
       })
     })
 

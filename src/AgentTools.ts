@@ -13,8 +13,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Scope from "effect/Scope"
 import type { CurrentAgent, ToolRestriction } from "./CurrentAgent.ts"
 import { direct, type RunTool, type ToolReply } from "./internal/tools/direct.ts"
 
@@ -182,7 +182,7 @@ const handled = (owner: AnyToolkit): RunTool => (name, params, call) =>
             }
           })),
         () => {
-          if (last === undefined) return Effect.fail(new Error(`the tool "${name}" gave no result`))
+          if (last === undefined) return Effect.die(new Error(`the tool "${name}" gave no result`))
           // a failure of the arguments or of the machinery is no result of the tool
           if (last.isFailure && AiError.isAiError(last.result)) return Effect.fail(last.result)
           return Effect.succeed<ToolReply>({
@@ -192,7 +192,7 @@ const handled = (owner: AnyToolkit): RunTool => (name, params, call) =>
           })
         }
       ))
-  // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
+    // sound: what a handler needs beyond the services of its layer is `CurrentAgent`, which the turn provides
   }) as Effect.Effect<ToolReply, unknown>
 
 const assemble = (

@@ -259,7 +259,7 @@ const makeMemory = (): SessionStore["Service"] => {
       Stream.fromIterable(
         Array.from(sessions.values(), (session) => session.header)
           .filter(keep)
-          .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+          .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
           .map((header): Entry => ({ _tag: "Session", header }))
       )
     )
@@ -274,10 +274,13 @@ const makeMemory = (): SessionStore["Service"] => {
         return lease(session)
       }),
     open: (id) =>
-      Effect.flatMap(find(id), (session): Effect.Effect<SessionLog, OpenError, Scope.Scope> =>
-        session.holder === undefined
-          ? lease(session)
-          : Effect.fail(new HeldElsewhere({ id, holder: "this process" }))),
+      Effect.flatMap(
+        find(id),
+        (session): Effect.Effect<SessionLog, OpenError, Scope.Scope> =>
+          session.holder === undefined
+            ? lease(session)
+            : Effect.fail(new HeldElsewhere({ id, holder: "this process" }))
+      ),
     header: (id) => Effect.map(find(id), (session) => session.header),
     read: (id, options) =>
       Stream.unwrap(Effect.map(find(id), (session) => Stream.fromIterable(session.events.slice(options?.from ?? 0)))),

@@ -227,7 +227,9 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
     start: startByName as StartByName,
     delegate: ((name: string, request: AnyRequest) =>
       delegate(startByName(name, { ...request, [unseen]: true }))) as DelegateByName,
-    running: Effect.sync(() => Array.from(shared.running.values(), ({ info }) => info)),
+    running: Effect.sync(() =>
+      Array.from(shared.running.values(), ({ info }) => info)
+    ),
     events,
     eventsOf: (parent) =>
       Stream.filter(events, (event) => event._tag === "Dropped" || ("parent" in event && event.parent === parent))
@@ -323,7 +325,7 @@ export const Provider = <Self>() =>
   capabilities: C & Literal<C>,
   options: { readonly inheritsParentContext?: boolean | undefined } = {}
 ): Provider<Self, Name, C> => {
-  class Key extends Context.Service<Self, Client<C>>()(`effect-subagent/providers/${name}`) {}
+  class Key extends Context.Service<Key, Client<C>>()(`effect-subagent/providers/${name}`) {}
   type Loose = (request: unknown) => Effect.Effect<unknown, unknown, unknown>
   const provider = Object.assign(Key, {
     [TypeId]: TypeId,

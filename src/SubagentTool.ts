@@ -244,12 +244,14 @@ const beginning = Effect.fnUntraced(function*(binding: Binding) {
       () => Effect.sync(() => void binding.lookups.splice(binding.lookups.indexOf(lookup), 1))
     )
     const start = subagents.start as unknown as (provider: string, request: AnyRequest) => ReturnType<Begin>
-    return (prompt: string, label: string, quiet: boolean) => start(provider, { ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
+    return (prompt: string, label: string, quiet: boolean) =>
+      start(provider, { ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
   }
   const missing = unsupported(provider.info, request)
   if (missing !== undefined) return yield* missing
   const client = (yield* provider.key) as { readonly start: (request: AnyRequest) => ReturnType<Begin> }
-  return (prompt: string, label: string, quiet: boolean) => client.start({ ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
+  return (prompt: string, label: string, quiet: boolean) =>
+    client.start({ ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
 })
 
 /**

@@ -42,7 +42,7 @@ const inFiles = (program: Program, options: Options = {}) =>
   Effect.scoped(
     Effect.flatMap(tempDir, (directory) =>
       issuesOf(program, FileSessionStore.layerNode({ directory }), {
-        releaseGrace: "2 seconds",
+        grace: "2 seconds",
         ...options,
         directory
       }))

@@ -1,3 +1,4 @@
+// @effect-diagnostics missingEffectContext:off - what must not compile is marked below
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Option, Result, Schema, SchemaGetter, SchemaIssue } from "effect"
 import { Tool } from "effect/ai"
@@ -219,9 +220,9 @@ describe("OutputSchema.fromSchema", () => {
 
   it("does not compile for a schema that is no object on its encoded side", () => {
     // @ts-expect-error
-    OutputSchema.fromSchema(Schema.String)
+    void OutputSchema.fromSchema(Schema.String)
     // @ts-expect-error
-    OutputSchema.fromSchema(Schema.NullOr(Schema.Struct({ a: Schema.String })))
+    void OutputSchema.fromSchema(Schema.NullOr(Schema.Struct({ a: Schema.String })))
   })
 })
 

@@ -138,10 +138,10 @@ describe("SubagentTool", () => {
     it.effect("follows the registry whose layer of it was built last, for as long as that lives", () =>
       Effect.gen(function*() {
         yield* add(Fresh, "first")
-        yield* Layer.build(SubagentTool.layer(ByName))
+        yield* Effect.asVoid(Layer.build(SubagentTool.layer(ByName)))
         yield* Effect.scoped(Effect.gen(function*() {
           yield* add(Knowing, "second")
-          yield* Layer.build(Layer.fresh(SubagentTool.layer(ByName)))
+          yield* Effect.asVoid(Layer.build(Layer.fresh(SubagentTool.layer(ByName))))
           assert.match(Tool.getDescription(ByName) ?? "", knowing)
         })).pipe(Effect.provide(Layer.fresh(Subagent.layer())))
         assert.match(Tool.getDescription(ByName) ?? "", fresh)
@@ -151,7 +151,7 @@ describe("SubagentTool", () => {
       Effect.gen(function*() {
         yield* add(Knowing, "second")
         yield* Effect.scoped(Effect.gen(function*() {
-          yield* Layer.build(SubagentTool.layer(ByName))
+          yield* Effect.asVoid(Layer.build(SubagentTool.layer(ByName)))
           assert.match(Tool.getDescription(ByName) ?? "", knowing)
         }))
         assert.match(Tool.getDescription(ByName) ?? "", fresh)

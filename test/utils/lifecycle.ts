@@ -181,13 +181,11 @@ const handlers = Toolkit.make(Work, Forever).toLayer({
 })
 
 const limits = { maxDepth: 3, maxChildren: 3, maxWait: 60_000, maxRunning: 8 }
-const grace = "10 millis"
-
 /** Everything but the store and the providers. */
-const layerAgents = (releaseGrace: Duration.Input) =>
+const layerAgents = (grace: Duration.Input) =>
   AgentTools.layer(Toolkit.make(Delegate, Work, Forever)).pipe(
     Layer.provide([handlers, SubagentTool.layer(Delegate)]),
-    Layer.provideMerge(Subagent.layer({ grace: releaseGrace })),
+    Layer.provideMerge(Subagent.layer({ grace })),
     Layer.provideMerge(Agent.layer({ grace })),
     Layer.provideMerge([
       AgentModels.layer().pipe(Layer.provide(ScriptedModel.layer(reply))),
@@ -264,10 +262,10 @@ const soon = <A, E>(issues: Array<string>, what: string, effect: Effect.Effect<A
 
 export interface Options {
   /**
-   * How long the release of a run may take: by default no longer than an agent's turn, so that what ignores its end is
-   * given up. A store of files is slower than that.
+   * How long a turn may take to end, and a run to be released: by default so short that what ignores its end is given
+   * up. A store of files is slower than that.
    */
-  readonly releaseGrace?: Duration.Input | undefined
+  readonly grace?: Duration.Input | undefined
   /** A fault, done while the program runs to see whether it is found. */
   readonly plant?: Effect.Effect<unknown, never, SessionStore | Subagent.Subagents | CurrentAgent> | undefined
 }
@@ -276,7 +274,7 @@ export interface Options {
 export const runProgram = (program: Program, options: Options = {}): Effect.Effect<History, unknown, SessionStore> =>
   Effect.gen(function*() {
     const world = yield* Scope.make()
-    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.releaseGrace ?? grace)), world)
+    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.grace ?? "10 millis")), world)
     const history = yield* Effect.provideContext(inWorld(program, options), context)
     yield* soon(history.issues, "the end of the world", Scope.close(world, Exit.void))
     return history

@@ -40,14 +40,8 @@ export const unpaired = (events: ReadonlyArray<Subagent.SubagentEvent>): Issues 
 
 // ----- results
 
-// agents of this process know nothing of the last deeds, and are simply done
-const endless = new Set([
-  "hangs",
-  "hangs in a tool",
-  "delegates and hangs",
-  "ignores its end",
-  "scripted leaves a survivor"
-])
+// agents of this process know nothing of the last deeds, and are simply done; a delegation may fail, and is over then
+const endless = new Set(["hangs", "hangs in a tool", "ignores its end", "scripted leaves a survivor"])
 const failing = new Map([["fails", "Failed"], ["scripted breaks", "RunFailed"]])
 const careless = new Set([
   "ignores its end",

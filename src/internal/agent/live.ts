@@ -116,23 +116,23 @@ const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => 
 
 // the end of a turn, also of one that was given up: the next in the inbox, or idle
 const finish = (state: State, turn: Turn): void => {
-    if (turn.phase === "ended") return
-    turn.phase = "ended"
-    turn.watchdog?.interruptUnsafe()
-    const outcome = outcomeOf(turn)
-    state.last = outcome
-    state.usage = Session.addUsage(state.usage, outcome.usage)
-    state.turn = undefined
-    // before anybody learns of the end, who may go on at once: messages keep their order, and no two turns run
-    if (state.inbox.length > 0) startNext(state, true)
-    const { queued } = turn
-    for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
-    if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
-    Deferred.doneUnsafe(turn.done, Exit.void)
-    if (state.turn !== undefined) return
-    const idle = Array.from(state.idle)
-    state.idle.clear()
-    for (const resume of idle) resume()
+  if (turn.phase === "ended") return
+  turn.phase = "ended"
+  turn.watchdog?.interruptUnsafe()
+  const outcome = outcomeOf(turn)
+  state.last = outcome
+  state.usage = Session.addUsage(state.usage, outcome.usage)
+  state.turn = undefined
+  // before anybody learns of the end, who may go on at once: messages keep their order, and no two turns run
+  if (state.inbox.length > 0) startNext(state, true)
+  const { queued } = turn
+  for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
+  if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
+  Deferred.doneUnsafe(turn.done, Exit.void)
+  if (state.turn !== undefined) return
+  const idle = Array.from(state.idle)
+  state.idle.clear()
+  for (const resume of idle) resume()
 }
 
 /** @internal Waits until no turn runs and none is queued. */
@@ -192,21 +192,21 @@ export const steer = (
 ): Effect.Effect<void, SteerRejected> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.withFiber((fiber): Effect.Effect<void, SteerRejected> => {
-          const waiting = toWaiting(fiber, content, { source })
-          if (state.closed) return Effect.fail(new SteerRejected({ reason: "disposed" }))
-          const { turn } = state
-          if (turn === undefined) return Effect.fail(new SteerRejected({ reason: "settled" }))
-          const rejected = steerable(turn)
-          if (rejected !== undefined) return Effect.fail(new SteerRejected({ reason: rejected }))
-          const receipt = Deferred.makeUnsafe<void, SteerRejected>()
-          const withdrawable = <A>(list: Array<A>, item: A) => {
-            list.push(item)
-            return Effect.onInterrupt(restore(Deferred.await(receipt)), () => Effect.sync(() => remove(list, item)))
-          }
-          // once the turn is over and its run is not, the message opens the next turn of the same run (S91)
-          return turn.phase === "flushing"
-            ? withdrawable<Queued>(state.inbox, { ...waiting, receipt, context: fiber.context, outcome: undefined })
-            : withdrawable<Waiting>(state.steering, { ...waiting, receipt })
+      const waiting = toWaiting(fiber, content, { source })
+      if (state.closed) return Effect.fail(new SteerRejected({ reason: "disposed" }))
+      const { turn } = state
+      if (turn === undefined) return Effect.fail(new SteerRejected({ reason: "settled" }))
+      const rejected = steerable(turn)
+      if (rejected !== undefined) return Effect.fail(new SteerRejected({ reason: rejected }))
+      const receipt = Deferred.makeUnsafe<void, SteerRejected>()
+      const withdrawable = <A>(list: Array<A>, item: A) => {
+        list.push(item)
+        return Effect.onInterrupt(restore(Deferred.await(receipt)), () => Effect.sync(() => remove(list, item)))
+      }
+      // once the turn is over and its run is not, the message opens the next turn of the same run (S91)
+      return turn.phase === "flushing"
+        ? withdrawable<Queued>(state.inbox, { ...waiting, receipt, context: fiber.context, outcome: undefined })
+        : withdrawable<Waiting>(state.steering, { ...waiting, receipt })
     })
   )
 
@@ -217,13 +217,13 @@ export const inject = (
   options?: Delivery
 ): Effect.Effect<void, AgentClosed | AppendError> =>
   Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | AppendError> => {
-      if (state.closed) return closed(state)
-      const waiting: Waiting = { ...toWaiting(fiber, content, options), receipt: undefined }
-      if (state.turn === undefined || state.turn.phase === "flushing") {
-        return commit(state, undefined, () => [appended(waiting)])
-      }
-      state.injected.push(waiting)
-      return Effect.void
+    if (state.closed) return closed(state)
+    const waiting: Waiting = { ...toWaiting(fiber, content, options), receipt: undefined }
+    if (state.turn === undefined || state.turn.phase === "flushing") {
+      return commit(state, undefined, () => [appended(waiting)])
+    }
+    state.injected.push(waiting)
+    return Effect.void
   })
 
 const dropWaiting = (state: State, reason: SteerRejected["reason"], cause: Session.AbortCause): void => {

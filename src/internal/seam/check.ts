@@ -146,57 +146,56 @@ export const check = (
   request: AnyRequest,
   context: Context.Context<CurrentAgent>
 ): Effect.Effect<Checked, CheckError> => {
-    for (const [capability, field] of gates) {
-      if (request[field] !== undefined && provider.capabilities[capability] === false) {
-        return Effect.fail(new UnsupportedCapability({ provider: provider.name, capability }))
-      }
+  for (const [capability, field] of gates) {
+    if (request[field] !== undefined && provider.capabilities[capability] === false) {
+      return Effect.fail(new UnsupportedCapability({ provider: provider.name, capability }))
     }
-    const issue = fieldIssue(request)
-    if (issue !== undefined) return Effect.fail(new InvalidRequest(issue))
-    const timeout = request.timeout === undefined ? Option.none() : Duration.fromInput(request.timeout)
-    const rest = (output: Option.Option<ResolvedOutput>): Effect.Effect<Checked, CheckError> => {
-      const parent = Context.get(context, CurrentAgent)
-      if (request.signal?.aborted === true) return Effect.fail(new Cancelled({ cause: "parent" }))
-      if (parent.lifetime.ended !== undefined) return Effect.fail(cancelledBy(provider.name, parent))
-      const depth = parent.depth + 1
-      if (!isNatural(parent.depth) || !isNatural(depth)) {
+  }
+  const issue = fieldIssue(request)
+  if (issue !== undefined) return Effect.fail(new InvalidRequest(issue))
+  const timeout = request.timeout === undefined ? Option.none() : Duration.fromInput(request.timeout)
+  const rest = (output: Option.Option<ResolvedOutput>): Effect.Effect<Checked, CheckError> => {
+    const parent = Context.get(context, CurrentAgent)
+    if (request.signal?.aborted === true) return Effect.fail(new Cancelled({ cause: "parent" }))
+    if (parent.lifetime.ended !== undefined) return Effect.fail(cancelledBy(provider.name, parent))
+    const depth = parent.depth + 1
+    if (!isNatural(parent.depth) || !isNatural(depth)) {
+      return Effect.fail(
+        new InvalidRequest({ field: "depth", issue: `${parent.depth} is no depth to delegate from` })
+      )
+    }
+    if (request.maxDepth !== undefined && depth > request.maxDepth) {
+      return Effect.fail(new DepthExceeded({ attempted: depth, max: request.maxDepth }))
+    }
+    // a limit that is no number admits nobody
+    if (!(depth <= parent.limits.maxDepth)) {
+      return Effect.fail(new LimitExceeded({ limit: "maxDepth", value: depth, max: parent.limits.maxDepth }))
+    }
+    if (provider.capabilities.toolFilter === false) {
+      const blocking = parent.restrictions.find((restriction) => restriction.remote !== "allow")
+      if (blocking !== undefined) {
         return Effect.fail(
-          new InvalidRequest({ field: "depth", issue: `${parent.depth} is no depth to delegate from` })
+          new InvalidRequest({
+            field: "provider",
+            issue: `the agent's tools are restricted, and children of provider ${JSON.stringify(provider.name)} ` +
+              `cannot be; its restriction must say remote: "allow"`
+          })
         )
       }
-      if (request.maxDepth !== undefined && depth > request.maxDepth) {
-        return Effect.fail(new DepthExceeded({ attempted: depth, max: request.maxDepth }))
-      }
-      // a limit that is no number admits nobody
-      if (!(depth <= parent.limits.maxDepth)) {
-        return Effect.fail(new LimitExceeded({ limit: "maxDepth", value: depth, max: parent.limits.maxDepth }))
-      }
-      if (provider.capabilities.toolFilter === false) {
-        const blocking = parent.restrictions.find((restriction) => restriction.remote !== "allow")
-        if (blocking !== undefined) {
-          return Effect.fail(
-            new InvalidRequest({
-              field: "provider",
-              issue: `the agent's tools are restricted, and children of provider ${JSON.stringify(provider.name)} ` +
-                `cannot be; its restriction must say remote: "allow"`
-            })
-          )
-        }
-      }
-      return Effect.succeed({
-        parent,
-        depth,
-        limits: narrow(parent.limits, request.limits),
-        output,
-        timeout: Option.getOrUndefined(timeout)
-      })
     }
-    if (request.outputSchema === undefined) return rest(Option.none())
-    return flatMapNow(fromSchema(request.outputSchema), (codec) =>
-      rest(Option.some({
-        jsonSchema: codec.jsonSchema,
-        // sound: the caller's context holds what the schema's decoding needs, by the type of `start`
-        decode: (json) =>
-          Effect.provideContext(codec.decode(json), context) as Effect.Effect<unknown, Schema.SchemaError>
-      })))
+    return Effect.succeed({
+      parent,
+      depth,
+      limits: narrow(parent.limits, request.limits),
+      output,
+      timeout: Option.getOrUndefined(timeout)
+    })
+  }
+  if (request.outputSchema === undefined) return rest(Option.none())
+  return flatMapNow(fromSchema(request.outputSchema), (codec) =>
+    rest(Option.some({
+      jsonSchema: codec.jsonSchema,
+      // sound: the caller's context holds what the schema's decoding needs, by the type of `start`
+      decode: (json) => Effect.provideContext(codec.decode(json), context) as Effect.Effect<unknown, Schema.SchemaError>
+    })))
 }

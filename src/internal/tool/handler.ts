@@ -150,13 +150,16 @@ export const handle = (
         (outcome) => void (settled = outcome)
       )
     )
-    const run = yield* Effect.mapError(begin(params.prompt, params.description, !site.progressWanted), (error) => failed(undefined, error))
+    const run = yield* Effect.mapError(begin(params.prompt, params.description, !site.progressWanted), (error) =>
+      failed(undefined, error))
     started = run
     if (context.toolCallId !== undefined) {
       // an interrupted call still tells the log which child it was, and what came of it
       site.onInterrupted(context.toolCallId, () => {
         const interrupted = { error: "the delegation was interrupted", reason: "Aborted" }
-        if (settled === undefined) return { ...interrupted, ...ids(run) }
+        if (settled === undefined) {
+          return { ...interrupted, ...ids(run) }
+        }
         return "kind" in settled ? despite(run, settled, interrupted) : settled
       })
     }
@@ -172,11 +175,15 @@ export const handle = (
     const outcome = yield* outcomeOf(run, encode)
     settled = outcome
     // what the child did last comes before its answer; nobody who is slow to take it holds the answer up
-    if (watching !== undefined) yield* awaitWithin(watching, "1 second")
+    if (watching !== undefined) {
+      yield* awaitWithin(watching, "1 second")
+    }
     const release = yield* Effect.exit(run.released)
     if (Exit.isFailure(release)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(release.cause))
-      if (error !== undefined) return yield* Effect.fail(unreleased(run, outcome, error))
+      if (error !== undefined) {
+        return yield* Effect.fail(unreleased(run, outcome, error))
+      }
     }
     return "kind" in outcome ? outcome : yield* Effect.fail(outcome)
   }))

@@ -4,8 +4,8 @@
  *
  * @since 0.1.0
  */
-import * as Result from "effect/Result"
 import type { JSONValue } from "@ai-sdk/provider"
+import * as Result from "effect/Result"
 
 /**
  * The key under which parts that `effect/ai` has no name for are marked, so that they can be sent back as what they

@@ -20,13 +20,13 @@ import type {
   LanguageModelV4Usage,
   SharedV4ProviderMetadata
 } from "@ai-sdk/provider"
-import * as Result from "effect/Result"
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
+import * as Result from "effect/Result"
 import { markerKey, toJsonValue } from "./aiSdkJson.ts"
 
 type Encoded = Response.PartEncoded & Response.StreamPartEncoded

@@ -12,7 +12,7 @@ import { unseen } from "../../internal/seam/check.ts"
 import type { Event } from "../../Session.ts"
 import type { CreateError } from "../../SessionStore.ts"
 import * as Subagent from "../../Subagent.ts"
-import { capture, type Capture, section, toolName } from "./capture.ts"
+import { type Capture, capture, section, toolName } from "./capture.ts"
 
 /** @internal What a provider in this process can do. */
 export const capabilities = {
@@ -95,8 +95,11 @@ const toRun = (
   // a run may go through several turns: its result is the last one's, its usage everybody's
   const read = Effect.andThen(
     agent.idle,
-    Effect.zipWith(agent.last, agent.usage, (last, usage) =>
-      toResult({ ...Option.getOrElse(last, () => nothing), usage }, capturing))
+    Effect.zipWith(
+      agent.last,
+      agent.usage,
+      (last, usage) => toResult({ ...Option.getOrElse(last, () => nothing), usage }, capturing)
+    )
   )
   let sent = false
   return {
