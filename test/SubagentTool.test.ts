@@ -137,11 +137,11 @@ describe("SubagentTool", () => {
 
     it.effect("follows the registry whose layer of it was built last, for as long as that lives", () =>
       Effect.gen(function*() {
-        yield* add(Fresh, "first")
-        yield* Effect.asVoid(Layer.build(SubagentTool.layer(ByName)))
+        yield* Effect.asVoid(add(Fresh, "first"))
+        yield* Layer.build(SubagentTool.layer(ByName))
         yield* Effect.scoped(Effect.gen(function*() {
-          yield* add(Knowing, "second")
-          yield* Effect.asVoid(Layer.build(Layer.fresh(SubagentTool.layer(ByName))))
+          yield* Effect.asVoid(add(Knowing, "second"))
+          yield* Layer.build(Layer.fresh(SubagentTool.layer(ByName)))
           assert.match(Tool.getDescription(ByName) ?? "", knowing)
         })).pipe(Effect.provide(Layer.fresh(Subagent.layer())))
         assert.match(Tool.getDescription(ByName) ?? "", fresh)
@@ -149,9 +149,9 @@ describe("SubagentTool", () => {
 
     it.effect("S491 follows nothing any more when its layer is closed", () =>
       Effect.gen(function*() {
-        yield* add(Knowing, "second")
+        yield* Effect.asVoid(add(Knowing, "second"))
         yield* Effect.scoped(Effect.gen(function*() {
-          yield* Effect.asVoid(Layer.build(SubagentTool.layer(ByName)))
+          yield* Layer.build(SubagentTool.layer(ByName))
           assert.match(Tool.getDescription(ByName) ?? "", knowing)
         }))
         assert.match(Tool.getDescription(ByName) ?? "", fresh)

@@ -93,7 +93,7 @@ const yields = (times: number) =>
   Effect.forEach(Array.from({ length: times }), () => Effect.yieldNow, { discard: true })
 
 /** Longer than any grace here, and over soon after. */
-const stubbornness = Effect.uninterruptible(Effect.sleep("25 millis"))
+const stubbornness = Effect.uninterruptible(Effect.sleep("40 millis"))
 
 const textOf = (message: Prompt.Message): string =>
   message.role === "user" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []).join() : ""
@@ -274,7 +274,7 @@ export interface Options {
 export const runProgram = (program: Program, options: Options = {}): Effect.Effect<History, unknown, SessionStore> =>
   Effect.gen(function*() {
     const world = yield* Scope.make()
-    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.grace ?? "10 millis")), world)
+    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.grace ?? "20 millis")), world)
     const history = yield* Effect.provideContext(inWorld(program, options), context)
     yield* soon(history.issues, "the end of the world", Scope.close(world, Exit.void))
     return history
