@@ -17,6 +17,16 @@ import { boundText } from "../session/bounded.ts"
 import { notJson, toJson } from "./json.ts"
 import type { Progress } from "./model.ts"
 
+/** @internal What is known of the tool calls of one response until their results are in the log. */
+export class Calls {
+  /** Results as they come in, by call id: what an interrupted turn keeps. */
+  readonly results = new Map<string, Prompt.ToolResultPart>()
+  /** The calls whose handlers were asked to run. */
+  readonly begun = new Set<string>()
+  /** What an interrupted call wants its result to be. */
+  readonly wishes = new Map<string, () => unknown>()
+}
+
 /** @internal */
 export interface Batch {
   readonly calls: ReadonlyArray<Prompt.ToolCallPart>
@@ -25,10 +35,7 @@ export interface Batch {
   readonly agent: ApprovalRequest["agent"]
   readonly observed: boolean
   readonly publish: (progress: Progress) => void
-  /** Results as they come in, by call id: what an interrupted turn keeps of a batch. */
-  readonly results: Map<string, Prompt.ToolResultPart>
-  /** The calls whose handlers were asked to run. */
-  readonly begun: Set<string>
+  readonly known: Pick<Calls, "results" | "begun">
 }
 
 /** @internal */
@@ -128,7 +135,7 @@ const approved = Effect.fnUntraced(function*(batch: Batch, call: Prompt.ToolCall
 })
 
 const perform = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<ToolReply, unknown> => {
-  batch.begun.add(call.id)
+  batch.known.begun.add(call.id)
   const { id, name, params } = call
   return Effect.flatMap(
     batch.tools.run(name, params, {
@@ -159,7 +166,7 @@ const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.Tool
   const settle = (reply: ToolReply) => {
     const part = resultPart(call, reply)
     // a result that concludes the turn counts only together with its end
-    if (part.isFailure || !concludes(batch, call)) batch.results.set(call.id, part)
+    if (part.isFailure || !concludes(batch, call)) batch.known.results.set(call.id, part)
     if (batch.observed) batch.publish({ _tag: "ToolEnded", id: call.id, name: call.name, isFailure: part.isFailure })
     return part
   }

@@ -38,7 +38,7 @@ export const makeState = (setup: Setup, transcript: Session.Transcript): State =
   lifetime: new Lifetime(),
   last: undefined,
   usage: Session.noUsage,
-  idle: new Set(),
+  idle: undefined,
   survivors: []
 })
 
@@ -86,9 +86,7 @@ const startNext = (state: State, later: boolean): void => {
     startedAt: 0,
     admitting: [],
     watchdog: undefined,
-    results: new Map(),
-    begun: new Set(),
-    interrupted: new Map(),
+    calls: undefined,
     // what was started in the turn and lives on ends with the agent
     lifetime: new Lifetime(state.lifetime),
     done: Deferred.makeUnsafe()
@@ -99,7 +97,7 @@ const startNext = (state: State, later: boolean): void => {
     get progressWanted() {
       return state.progress.observed
     },
-    onInterrupted: (id, result) => void turn.interrupted.set(id, result)
+    onInterrupted: (id, result) => void turn.calls?.wishes.set(id, result)
   })
   // known from the first moment: what the agent does may cancel the turn before it waits for the first time
   const body = Effect.withFiber<void>((fiber) => {
@@ -130,9 +128,9 @@ const finish = (state: State, turn: Turn): void => {
   if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
   Deferred.doneUnsafe(turn.done, Exit.void)
   if (state.turn !== undefined) return
-  const idle = Array.from(state.idle)
-  state.idle.clear()
-  for (const resume of idle) resume()
+  const { idle } = state
+  state.idle = undefined
+  if (idle !== undefined) { for (const resume of idle) resume() }
 }
 
 /** @internal Waits until no turn runs and none is queued. */
@@ -140,8 +138,9 @@ export const idle = (state: State): Effect.Effect<void> =>
   Effect.suspend(() =>
     state.turn === undefined ? Effect.void : Effect.callback<void>((resume) => {
       const wake = () => resume(Effect.void)
-      state.idle.add(wake)
-      return Effect.sync(() => state.idle.delete(wake))
+      const idle = state.idle ??= new Set()
+      idle.add(wake)
+      return Effect.sync(() => idle.delete(wake))
     })
   )
 

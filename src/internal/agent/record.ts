@@ -12,7 +12,7 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
-import { interruptedResult } from "./dispatch.ts"
+import { type Calls, interruptedResult } from "./dispatch.ts"
 import { notJson, toJson } from "./json.ts"
 import { SteerRejected } from "./model.ts"
 import type { State, Turn, Waiting } from "./state.ts"
@@ -88,9 +88,9 @@ const unknown = { type: "execution-interrupted", reason: "the turn was interrupt
 const notBegun = { type: "execution-interrupted", reason: "the turn was interrupted before the call began" }
 
 // what the interrupted calls themselves want their results to be
-const wishes = Effect.fnUntraced(function*(turn: Turn) {
+const wishes = Effect.fnUntraced(function*(calls: Calls) {
   const results = new Map<string, unknown>()
-  for (const [id, wish] of turn.interrupted) {
+  for (const [id, wish] of calls.wishes) {
     const result = yield* Effect.catchCause(
       Effect.flatMap(Effect.sync(wish), toJson),
       (cause) => Effect.as(Effect.logError("the result of an interrupted tool call could not be made", cause), notJson)
@@ -112,15 +112,16 @@ export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
       Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))
     }
   }
-  const wished = turn.interrupted.size === 0 ? undefined : yield* wishes(turn)
+  const { calls } = turn
+  const wished = calls === undefined || calls.wishes.size === 0 ? undefined : yield* wishes(calls)
   const drafts = (): ReadonlyArray<Draft> => {
     const drafts: Array<Draft> = []
     if (turn.number !== undefined && transcript.openTurn === turn.number) {
       if (transcript.pending.size > 0) {
         drafts.push(said(Prompt.makeMessage("tool", {
           content: Array.from(transcript.pending, ([id, name]) => {
-            const wish = wished?.has(id) === true ? wished.get(id) : turn.begun.has(id) ? unknown : notBegun
-            return turn.results.get(id) ?? interruptedResult(id, name, wish)
+            const wish = wished?.has(id) === true ? wished.get(id) : calls?.begun.has(id) === true ? unknown : notBegun
+            return calls?.results.get(id) ?? interruptedResult(id, name, wish)
           })
         })))
       }

@@ -16,7 +16,7 @@ import type * as Session from "../../Session.ts"
 import type { SessionLog } from "../../SessionStore.ts"
 import type { Section, SystemPrompt } from "../../SystemPrompt.ts"
 import type { Broadcast } from "../session/broadcast.ts"
-import type { Concluded } from "./dispatch.ts"
+import type { Calls, Concluded } from "./dispatch.ts"
 import type { OutputPart, Progress, SteerRejected, TurnOutcome } from "./model.ts"
 
 /** @internal A message on its way into the conversation. */
@@ -59,9 +59,8 @@ export interface Turn {
   admitting: ReadonlyArray<Waiting>
   /** Gives the turn up when it does not end in time. */
   watchdog: Fiber.Fiber<void> | undefined
-  readonly results: Map<string, Prompt.ToolResultPart>
-  readonly begun: Set<string>
-  readonly interrupted: Map<string, () => unknown>
+  /** The tool calls that run. */
+  calls: Calls | undefined
   readonly lifetime: Lifetime
   readonly done: Deferred.Deferred<void>
 }
@@ -98,7 +97,8 @@ export interface State extends Setup {
   last: TurnOutcome | undefined
   /** What was used since the agent became live. */
   usage: Session.Usage
-  readonly idle: Set<() => void>
+  /** Who waits for it to be idle. */
+  idle: Set<() => void> | undefined
   /** What outlived its grace, for people. */
   readonly survivors: Array<string>
 }

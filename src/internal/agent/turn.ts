@@ -17,7 +17,7 @@ import type { UnknownVariable } from "../../SystemPrompt.ts"
 import { boundText } from "../session/bounded.ts"
 import { messageId } from "../session/ids.ts"
 import { type Answer, ask, causeOf } from "./ask.ts"
-import { dispatch, notExecuted } from "./dispatch.ts"
+import { Calls, dispatch, notExecuted } from "./dispatch.ts"
 import type { OutputPart, TurnOutcome } from "./model.ts"
 import { appended, commit, type Draft, flushed, now, said, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
@@ -143,8 +143,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
         agent: identity,
         observed: progress.observed,
         publish,
-        results: turn.results,
-        begun: turn.begun
+        known: turn.calls = new Calls()
       })
       // from here to the log nothing may come between: a result that is logged is a result that counts
       yield* Effect.uninterruptible(Effect.suspend(() => {
@@ -155,9 +154,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
         return Effect.map(
           commit(state, turn, () => [said(Prompt.makeMessage("tool", { content: [...parts] }))]),
           () => {
-            turn.results.clear()
-            turn.begun.clear()
-            turn.interrupted.clear()
+            turn.calls = undefined
             turn.concluded = concluded
           }
         )

@@ -17,7 +17,7 @@ interface Subscriber<A> {
 
 /** @internal */
 export class Broadcast<A> {
-  private readonly subscribers = new Set<Subscriber<A>>()
+  private subscribers: Set<Subscriber<A>> | undefined
   private ended = false
   private readonly dropped: (count: number) => A
 
@@ -27,10 +27,11 @@ export class Broadcast<A> {
 
   /** Whether anybody would see a value that is published now. */
   get observed(): boolean {
-    return this.subscribers.size > 0
+    return this.subscribers !== undefined && this.subscribers.size > 0
   }
 
   publish(value: A): void {
+    if (this.subscribers === undefined) return
     for (const subscriber of this.subscribers) {
       if (subscriber.buffer.length >= subscriber.capacity) {
         // dropping half at once keeps a stalled subscriber from costing a shift for every value
@@ -46,6 +47,7 @@ export class Broadcast<A> {
   /** Ends every subscription, present and later, once it has read what was published. */
   end(): void {
     this.ended = true
+    if (this.subscribers === undefined) return
     for (const subscriber of this.subscribers) subscriber.wake?.()
   }
 
@@ -63,10 +65,11 @@ export class Broadcast<A> {
             wake: undefined,
             capacity: options.capacity
           }
+          this.subscribers ??= new Set()
           this.subscribers.add(subscriber)
           return subscriber
         }),
-        (subscriber) => Effect.sync(() => this.subscribers.delete(subscriber))
+        (subscriber) => Effect.sync(() => this.subscribers?.delete(subscriber))
       ),
       (subscriber) => this.pull(subscriber)
     )))
