@@ -3,20 +3,15 @@
  *
  * @since 0.1.0
  */
-import type * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
-import * as Effect from "effect/Effect"
-import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
-import type * as Path from "effect/Path"
 import * as AgentTools from "../AgentTools.ts"
 import * as FileSessionStore from "../layers/FileSessionStore.ts"
+import * as FileTools from "../layers/FileTools.ts"
 import * as Memory from "../layers/Memory.ts"
 import * as Spawn from "../providers/Spawn.ts"
-import { SessionStore } from "../SessionStore.ts"
 import * as SubagentTool from "../SubagentTool.ts"
 import * as SystemPrompt from "../SystemPrompt.ts"
-import * as FileTools from "./fileTools.ts"
 import * as Model from "./model.ts"
 import { FolderReport } from "./offline/folder.ts"
 
@@ -46,20 +41,6 @@ const persona: SystemPrompt.Section = {
 /** A turn of the offline model costs nothing, and its folders may hold any number of files. */
 const offlineSteps = 1_000_000
 
-// a walk must not meet the sessions that it is writing itself
-const layerFiles = (store: string): Layer.Layer<
-  Tool.HandlersFor<typeof FileTools.toolkit.tools>,
-  never,
-  FileSystem.FileSystem | Path.Path | SessionStore
-> =>
-  Layer.unwrap(Effect.gen(function*() {
-    // the directory is there once the store is
-    yield* SessionStore
-    const fs = yield* FileSystem.FileSystem
-    const path = yield* Effect.orElseSucceed(fs.realPath(store), () => store)
-    return FileTools.layer({ skip: [{ path, why: "the sessions are stored there" }] })
-  }))
-
 /**
  * All that a run needs. `store` is the absolute path of the directory of the sessions.
  *
@@ -70,7 +51,7 @@ export const layer = (options: { readonly model: Model.ModelChoice; readonly sto
   const isOffline = options.model._tag === "Offline"
   const delegate = isOffline ? OfflineDelegate : Delegate
   return Layer.mergeAll(
-    AgentTools.layer(FileTools.toolkit).pipe(Layer.provide(layerFiles(options.store))),
+    AgentTools.layer(FileTools.toolkit).pipe(Layer.provide(FileTools.layerBeside(options.store))),
     AgentTools.layer(Toolkit.make(delegate)).pipe(Layer.provide(SubagentTool.layer(delegate))),
     SystemPrompt.layerSection(persona)
   ).pipe(

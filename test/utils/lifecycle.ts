@@ -20,8 +20,8 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
 // ----- programs
 
-/** What a child does when nobody stops it: first those that end, then those that do not, then those that misbehave. */
-export const deeds = [
+/** What any child does when nobody stops it: first those that end, then those that do not. */
+const deeds = [
   "done",
   "slow",
   "fails",
@@ -30,38 +30,43 @@ export const deeds = [
   "delegates",
   "hangs",
   "hangs in a tool",
-  "delegates and hangs",
-  "ignores its end",
-  "refuses to start",
-  "starts slowly",
-  "breaks",
-  "is released badly",
-  "leaves a survivor"
+  "delegates and hangs"
 ] as const
-export type Deed = typeof deeds[number]
+/** Takes longer than any grace here, so it comes seldom. */
+const stubborn = ["ignores its end", "hangs", "slow", "delegates"] as const
+/** What only a scripted child can do. */
+const misdeeds = ["refuses to start", "starts slowly", "breaks", "is released badly", "leaves a survivor"] as const
+export type Deed = typeof deeds[number] | typeof stubborn[number] | typeof misdeeds[number]
 
 export const kinds = ["spawn", "fork", "scripted"] as const
 export type Kind = typeof kinds[number]
 
 const Nth = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))
-// what ends by itself, after a while, is where most can happen meanwhile
-const Doing = Schema.Union([Schema.Literals(deeds), Schema.Literals(["slow", "uses a tool", "delegates"])])
+// what is here twice comes twice as often
+const Deeds = Schema.Union([
+  Schema.Literals(deeds),
+  Schema.Literals(deeds),
+  // what ends by itself, after a while, is where most can happen meanwhile
+  Schema.Literals(["slow", "uses a tool", "delegates"]),
+  Schema.Literals(["slow", "uses a tool", "delegates"]),
+  Schema.Literals(stubborn)
+])
+const Misdeeds = Schema.Union([Deeds, Schema.Literals(misdeeds)])
 
-const Start = Schema.TaggedStruct("Start", {
-  kind: Schema.Literals(kinds),
-  does: Doing,
+const how = {
   /** In a scope of its own, or in the one that all others share. */
   apart: Schema.Boolean,
   hurried: Schema.Boolean
-})
+}
+const Start = Schema.TaggedStruct("Start", { kind: Schema.Literals(["spawn", "fork"]), does: Deeds, ...how })
+const StartScripted = Schema.TaggedStruct("Start", { kind: Schema.Literal("scripted"), does: Misdeeds, ...how })
 const Yield = Schema.TaggedStruct("Yield", { times: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30 })) })
 
 /** `nth` counts the starts so far from the last one back, around and around. */
 export const Command = Schema.Union([
-  // what is here twice comes twice as often
   Start,
   Start,
-  Start,
+  StartScripted,
   Yield,
   Yield,
   /** Aborts the signal of a start. */
@@ -70,11 +75,13 @@ export const Command = Schema.Union([
   Schema.TaggedStruct("GiveUp", { nth: Nth }),
   Schema.TaggedStruct("Interrupt", { nth: Nth }),
   Schema.TaggedStruct("Steer", { nth: Nth }),
+  /** Gives up waiting for a message to be taken. */
+  Schema.TaggedStruct("Withdraw", { nth: Nth }),
   Schema.TaggedStruct("Close", { nth: Nth }),
   /** Closes the layer of a provider, or builds it again. */
   Schema.TaggedStruct("Toggle", { kind: Schema.Literals(kinds) }),
   /** Has the root delegate through its model. */
-  Schema.TaggedStruct("Turn", { does: Schema.Array(Doing).check(Schema.isMaxLength(3)) }),
+  Schema.TaggedStruct("Turn", { does: Schema.Array(Deeds).check(Schema.isMaxLength(3)) }),
   Schema.TaggedStruct("StopTurn", {}),
   Schema.TaggedStruct("Rest", {})
 ])
@@ -92,8 +99,8 @@ export type Program = typeof Program.Type
 const yields = (times: number) =>
   Effect.forEach(Array.from({ length: times }), () => Effect.yieldNow, { discard: true })
 
-/** Longer than any grace here, and over soon after. */
-const stubbornness = Effect.uninterruptible(Effect.sleep("40 millis"))
+/** Longer than the grace, and over soon after. */
+const stubbornness = Effect.uninterruptible(Effect.sleep("130 millis"))
 
 const textOf = (message: Prompt.Message): string =>
   message.role === "user" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []).join() : ""
@@ -274,7 +281,7 @@ export interface Options {
 export const runProgram = (program: Program, options: Options = {}): Effect.Effect<History, unknown, SessionStore> =>
   Effect.gen(function*() {
     const world = yield* Scope.make()
-    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.grace ?? "20 millis")), world)
+    const context = yield* Layer.buildWithScope(Layer.fresh(layerAgents(options.grace ?? "100 millis")), world)
     const history = yield* Effect.provideContext(inWorld(program, options), context)
     yield* soon(history.issues, "the end of the world", Scope.close(world, Exit.void))
     return history
@@ -364,6 +371,8 @@ const inWorld = Effect.fnUntraced(function*(program: Program, options: Options) 
         const fiber = yield* fork(run.steer.value(text, { kind: "user" }))
         return void sent.push({ text, to: started, fiber })
       }
+      case "Withdraw":
+        return sent[sent.length - 1 - command.nth % sent.length]?.fiber.interruptUnsafe()
       case "Close": {
         if (started === undefined) return
         for (const one of starts) if (one.scope === started.scope) one.causes.add("disposed")

@@ -40,9 +40,10 @@ export const unpaired = (events: ReadonlyArray<Subagent.SubagentEvent>): Issues 
 
 // ----- results
 
-// agents of this process know nothing of the last deeds, and are simply done; a delegation may fail, and is over then
-const endless = new Set(["hangs", "hangs in a tool", "ignores its end", "scripted leaves a survivor"])
-const failing = new Map([["fails", "Failed"], ["scripted breaks", "RunFailed"]])
+// a delegation may fail, and is over then
+const endless = new Set(["hangs", "hangs in a tool", "ignores its end", "leaves a survivor"])
+const failing = new Map([["fails", "Failed"], ["breaks", "RunFailed"]])
+const unclean = new Set(["is released badly", "leaves a survivor"])
 const careless = new Set([
   "ignores its end",
   "is released badly",
@@ -71,11 +72,12 @@ export const wrongResults = (history: History): Effect.Effect<Issues> =>
       const released = yield* Effect.exit(run.released)
       if (Exit.isSuccess(released) !== ended.released) issues.push(`${what}: another release was told`)
       if (!ended.released && !careless.has(does)) issues.push(`${what}: not released: ${JSON.stringify(released)}`)
+      if (ended.released && unclean.has(does)) issues.push(`${what}: released, was told`)
       if (does === "gives a value" && Exit.isSuccess(exit) && exit.value._tag === "Completed") {
         const value = JSON.stringify(exit.value.structured)
         if (value !== `{"n":1}`) issues.push(`${what}: gave ${value}`)
       }
-      if (outcome === "Completed" && (endless.has(does) || endless.has(`${kind} ${does}`))) {
+      if (outcome === "Completed" && endless.has(does)) {
         issues.push(`${what}: completed`)
       }
       if (Exit.isSuccess(exit) && exit.value._tag === "Aborted") {
@@ -85,7 +87,7 @@ export const wrongResults = (history: History): Effect.Effect<Issues> =>
         continue
       }
       // nobody stopped it: it did what it does
-      const natural = failing.get(does) ?? failing.get(`${kind} ${does}`) ?? "Completed"
+      const natural = failing.get(does) ?? "Completed"
       if (outcome !== natural) issues.push(`${what}: ${outcome} ${JSON.stringify(exit)}`)
     }
     return issues

@@ -4,9 +4,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { maxEntries } from "../files/list.ts"
-import { maxBytes } from "../files/read.ts"
-import { FilePart, FileRefused, Listing } from "../fileTools.ts"
+import { FilePart, FileRefused, Listing } from "../../layers/FileTools.ts"
+import { maxEntries } from "../../layers/internal/fileToolsList.ts"
+import { maxBytes } from "../../layers/internal/fileToolsRead.ts"
 import { exportedNames, isScript } from "./exports.ts"
 import type { Plan } from "./plan.ts"
 import type { Call, Transcript } from "./transcript.ts"

@@ -9,8 +9,8 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { maxBytes } from "../files/read.ts"
-import { FilePart, type Listing } from "../fileTools.ts"
+import { FilePart, type Listing } from "../../layers/FileTools.ts"
+import { maxBytes } from "../../layers/internal/fileToolsRead.ts"
 import { folderPrompt, FolderReport, issueOf, leftOut, listAll } from "./folder.ts"
 import type { Plan } from "./plan.ts"
 import { type Answer, type Folder, writeReport } from "./report.ts"

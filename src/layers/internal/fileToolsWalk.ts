@@ -7,7 +7,7 @@
  */
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
-import { Fence, type Place } from "./fence.ts"
+import { Fence, type Place } from "./fileToolsFence.ts"
 
 /** @internal */
 export interface Found {

@@ -5,9 +5,9 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { Fence, FileRefused, type Place } from "./fence.ts"
-import { isText } from "./text.ts"
-import { type Found, type Skipped, walk } from "./walk.ts"
+import { Fence, FileRefused, type Place } from "./fileToolsFence.ts"
+import { isText } from "./fileToolsText.ts"
+import { type Found, type Skipped, walk } from "./fileToolsWalk.ts"
 
 /** @internal Entries of one page: without and with a limit. */
 export const defaultEntries = 500

@@ -10,15 +10,24 @@ import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as FileSystem from "effect/FileSystem"
+import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import type * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { CurrentAgent } from "../CurrentAgent.ts"
-import { Fence, FileRefused, layer as layerFence } from "./files/fence.ts"
-import { defaultEntries, list, Listing, maxEntries, maxSkipped } from "./files/list.ts"
-import { defaultBytes, FilePart, maxBytes, minBytes, read } from "./files/read.ts"
-import { defaultMatches, Matches, maxFiles, maxLine, maxMatches, maxSearchedBytes, search } from "./files/search.ts"
+import { SessionStore } from "../SessionStore.ts"
+import { Fence, FileRefused, layer as layerFence } from "./internal/fileToolsFence.ts"
+import { defaultEntries, list, Listing, maxEntries, maxSkipped } from "./internal/fileToolsList.ts"
+import { defaultBytes, FilePart, maxBytes, minBytes, read } from "./internal/fileToolsRead.ts"
+import {
+  defaultMatches,
+  Matches,
+  maxFiles,
+  maxLine,
+  maxMatches,
+  maxSearchedBytes,
+  search
+} from "./internal/fileToolsSearch.ts"
 
 export { FilePart, FileRefused, Listing, Matches }
 
@@ -172,3 +181,20 @@ export const layer = (
       )
   }))).pipe(Layer.provide(layerFence(skip)))
 }
+
+/**
+ * The same, leaving out the directory of a file store, so that no walk meets the sessions that it is writing itself.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerBeside = (
+  store: string
+): Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>, never, FileSystem.FileSystem | Path.Path | SessionStore> =>
+  Layer.unwrap(Effect.gen(function*() {
+    // the directory is there once the store is
+    yield* SessionStore
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Effect.orElseSucceed(fs.realPath(store), () => store)
+    return layer({ skip: [{ path, why: "the sessions are stored there" }] })
+  }))

@@ -5,9 +5,9 @@ import { Tool } from "effect/ai"
 import { execFileSync } from "node:child_process"
 import * as Fs from "node:fs"
 import { dirname, join } from "node:path"
-import * as FileTools from "../../src/cli/fileTools.ts"
+import * as FileTools from "../../src/layers/FileTools.ts"
+import { callTool } from "../cli/utils/agent.ts"
 import { leakCheck, tempDir } from "../utils/leaks.ts"
-import { callTool } from "./utils/agent.ts"
 
 leakCheck()
 

@@ -8,10 +8,10 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { Fence, type Place } from "./fence.ts"
-import { boundSkipped, SkippedPath } from "./list.ts"
-import { decode, isBinary, readAt } from "./text.ts"
-import { type Skipped, walk } from "./walk.ts"
+import { Fence, type Place } from "./fileToolsFence.ts"
+import { boundSkipped, SkippedPath } from "./fileToolsList.ts"
+import { decode, isBinary, readAt } from "./fileToolsText.ts"
+import { type Skipped, walk } from "./fileToolsWalk.ts"
 
 /** @internal Matches of one result: without and with a limit. */
 export const defaultMatches = 100

@@ -8,8 +8,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { Fence, FileRefused, notAFile, type Place, refusal } from "./fence.ts"
-import { cutAt, decode, isBinary, readAt, sniffedBytes } from "./text.ts"
+import { Fence, FileRefused, notAFile, type Place, refusal } from "./fileToolsFence.ts"
+import { cutAt, decode, isBinary, readAt, sniffedBytes } from "./fileToolsText.ts"
 
 /** @internal Bytes of one part: without and with a limit. */
 export const defaultBytes = 65_536
