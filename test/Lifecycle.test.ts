@@ -147,5 +147,8 @@ describe("the checks of a life", () => {
     assert.match(checks.unsound(child, [...log.slice(0, 2), ...log.slice(3)]).join(), /c at 3: seq 3 where 2 was due/)
     const seeded = header("f", { parent: header("c").id, depth: 2, seedLength: 4 })
     assert.deepStrictEqual(checks.unsound(seeded, log), [])
+    const stopped = [...log.slice(0, 3), ended(3, 0, { _tag: "Aborted", cause: "disposed" })]
+    assert.deepStrictEqual(checks.unsound(child, stopped), [])
+    assert.match(checks.unsound(header("c", { depth: 2 }), stopped).join(), /c: stopped by disposed/)
   })
 })

@@ -330,6 +330,37 @@ describe("Result", () => {
       assert.include(both.message, "broken")
     }))
 
+  const errors = [
+    new Subagent.InvalidRequest({ field: "prompt", issue: "an empty prompt" }),
+    new Subagent.Cancelled({ cause: "parent" }),
+    new Subagent.LimitExceeded({ limit: "maxChildren", value: 11, max: 10 }),
+    new Subagent.DepthExceeded({ attempted: 4, max: 3 }),
+    new Subagent.StartFailed({ provider: "alpha", reason: "NotInstalled", diagnostic: "no such file" }),
+    new Subagent.ContractViolation({ provider: "alpha", issue: "an empty id" }),
+    new Subagent.UnsupportedCapability({ provider: "alpha", capability: "steer" }),
+    new Subagent.UnsupportedCapability({ provider: "acp", capability: "resume", agent: "x", version: "1.0" }),
+    new Subagent.RunFailed({ provider: "alpha", reason: "DurabilityFailed", diagnostic: "no space" }),
+    new Subagent.ProviderNotFound({ provider: "alpha", registered: ["beta"] }),
+    new Subagent.DuplicateProvider({ provider: "alpha" }),
+    new Subagent.InvalidProvider({ provider: "", issue: "an empty name" }),
+    new Subagent.NotCompleted({ result: { _tag: "MaxTokens", ...common } }),
+    new Subagent.SteerRejected({ reason: "settled" })
+  ]
+
+  it.effect.each(errors.map((error) => [error._tag, error] as const))(
+    "S306 %s has a tag, says what it is about, and survives JSON",
+    ([tag, error]) =>
+      Effect.gen(function*() {
+        const codec: Schema.Codec<unknown, unknown> = Schema.toCodecJson(error.constructor as typeof Subagent.Cancelled)
+        const json = JSON.stringify(yield* Schema.encodeEffect(codec)(error))
+        const back = yield* Schema.decodeUnknownEffect(codec)(JSON.parse(json))
+        assert.isTrue(back instanceof error.constructor)
+        assert.deepStrictEqual(back, error)
+        assert.isNotEmpty(error.message)
+        assert.strictEqual(yield* Effect.catchTag(Effect.fail(error), tag, () => Effect.succeed("caught")), "caught")
+      })
+  )
+
   it.effect("completed gives the structured value, or NotCompleted with the result", () =>
     Effect.gen(function*() {
       const [first, ...others] = results

@@ -147,6 +147,32 @@ describe("Subagents: what is checked", () => {
       assert.isAbove(pairs, 180)
     }))
 
+  it.effect.each(
+    [
+      ["S294", "outputSchema", { outputSchema: Finding }],
+      ["S295", "depthLimit", { maxDepth: 5 }],
+      ["S296", "toolFilter", { toolFilter: { allow: [] } }],
+      ["S297", "persona", { persona: "" }],
+      ["S7", "model", { model: "small" }],
+      ["S7", "maxTokens", { maxTokens: 1 }]
+    ] as const
+  )(
+    "S294 S295 S296 S297 (%s) what lacks %s cannot be asked for it, with whatever value",
+    ([, lacks, request]) =>
+      Effect.gen(function*() {
+        assert.deepInclude(yield* attempt([lacking(lacks, request)]), {
+          _tag: "UnsupportedCapability",
+          provider: "alpha",
+          capability: lacks
+        })
+      })
+  )
+
+  it.effect("S298 a malformed maxDepth is refused by a provider that can do everything", () =>
+    Effect.gen(function*() {
+      assert.deepInclude(yield* attempt([malformed("maxDepth", -1)]), { _tag: "InvalidRequest", field: "maxDepth" })
+    }))
+
   it.effect("S44 depth comes before a restriction, and a full queue last of all", () =>
     Effect.gen(function*() {
       const parent = agent({ limits: { maxChildren: 1, maxDepth: 0 } })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as Subagent from "../src/Subagent.ts"
 import { leakCheck } from "./utils/leaks.ts"
@@ -88,7 +88,7 @@ describe("events", () => {
       ])
     }).pipe(run))
 
-  it.effect("S57 S301 runs of one child id have ids of their own", () =>
+  it.effect("S57 S301 S308 runs of one child id have ids of their own", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const puppets = puppeteer({ id: "the-same" })
@@ -246,7 +246,8 @@ describe("events", () => {
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const puppets = puppeteer()
-      const alpha = yield* alphaOf(puppets.implementation)
+      const scope = yield* Scope.make()
+      const alpha = yield* Scope.provide(alphaOf(puppets.implementation), scope)
       const dead = yield* Effect.forEach(
         [
           Stream.runForEach(subagents.events, () => Effect.die("dead")),
@@ -265,8 +266,9 @@ describe("events", () => {
       assert.strictEqual((yield* started.result).text, "fine")
       yield* started.released
       yield* Effect.forEach(dead, Fiber.join)
+      yield* Scope.close(scope, Exit.void)
       yield* settled
-      assert.deepStrictEqual(tags(seen), ["ProviderAdded", "RunStarted", "RunEnded"])
+      assert.deepStrictEqual(tags(seen), ["ProviderAdded", "RunStarted", "RunEnded", "ProviderRemoved"])
     }).pipe(run))
 
   it.effect("a subscriber may delegate, and cancel, in what it hears", () =>

@@ -175,6 +175,53 @@ describe("dispatch", () => {
     })
   }))
 
+  for (const calls of [1, 2]) {
+    agentTest(`what a handler forked as its child ends with it, ${calls} at once`, () => {
+      const alive = new Set<string>()
+      const seen: Array<number> = []
+      return {
+        script: ({ index }) =>
+          Effect.sync(() => {
+            seen.push(alive.size)
+            return index === 0 ? Array.from({ length: calls }, (_, i) => call("t", {}, `${i}`)) : [text("done")]
+          }),
+        with: [
+          tool("t", (_, { toolCallId = "" }) =>
+            Effect.sync(() => alive.add(toolCallId)).pipe(
+              Effect.andThen(Effect.never),
+              Effect.ensuring(Effect.andThen(settle, Effect.sync(() => alive.delete(toolCallId)))),
+              Effect.forkChild({ startImmediately: true }),
+              Effect.as("ran")
+            ))
+        ],
+        body: Effect.gen(function*() {
+          assert.deepStrictEqual(
+            (yield* told()).map(({ result }) => result),
+            Array.from({ length: calls }, () => "ran")
+          )
+          assert.deepStrictEqual(seen, [0, 0])
+        })
+      }
+    })
+  }
+
+  agentTest("a handler that interrupts the fiber it runs in interrupts its call alone", () => ({
+    script: [[call("quit", {}), call("other", {})], [text("done")]],
+    with: [
+      tool(
+        "quit",
+        () => Effect.withFiber((fiber) => Effect.andThen(Effect.sync(() => fiber.interruptUnsafe()), Effect.never))
+      ),
+      tool("other", () => Effect.as(settle, "other"))
+    ],
+    body: Effect.gen(function*() {
+      assert.deepStrictEqual(yield* told(), [
+        failed("interrupted", "the tool \"quit\" was interrupted"),
+        { isFailure: false, result: "other" }
+      ])
+    })
+  }))
+
   agentTest("results that are nothing, or huge, reach model and log", () => {
     const huge = "x".repeat(1_000_000)
     const many = Array.from({ length: 5000 }, (_, i) => ({ i, text: `line ${i}` }))

@@ -91,11 +91,6 @@ export const agentTest = <E>(name: string, plan: () => Plan<E>): void => {
   it.effect(name, () => Effect.suspend(() => run(plan())))
 }
 
-/** A test with the real clock. */
-export const liveAgentTest = <E>(name: string, plan: () => Plan<E>): void => {
-  it.live(name, () => Effect.suspend(() => run(plan())))
-}
-
 type Handler = (
   params: any,
   context: Toolkit.HandlerContext<any>

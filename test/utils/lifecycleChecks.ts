@@ -44,13 +44,7 @@ export const unpaired = (events: ReadonlyArray<Subagent.SubagentEvent>): Issues 
 const endless = new Set(["hangs", "hangs in a tool", "ignores its end", "leaves a survivor"])
 const failing = new Map([["fails", "Failed"], ["breaks", "RunFailed"]])
 const unclean = new Set(["is released badly", "leaves a survivor"])
-const careless = new Set([
-  "ignores its end",
-  "is released badly",
-  "leaves a survivor",
-  "delegates",
-  "delegates and hangs"
-])
+const careless = new Set(["ignores its end", ...unclean])
 
 /** Every run has one result, the one its end was told with, and none that it cannot have. */
 export const wrongResults = (history: History): Effect.Effect<Issues> =>
@@ -110,8 +104,13 @@ export const unsound = (header: Session.Header, events: ReadonlyArray<Session.Ev
   const read = written.map((json) => Result.getOrThrow(Session.decodeEvent(json)))
   if (JSON.stringify(read.map(Session.encodeEvent)) !== JSON.stringify(written)) issues.push(`${header.id}: lossy`)
   for (const event of events) {
+    const copied = event.seq < (header.seedLength ?? 0)
+    // nobody but its parent can stop a grandchild here
+    if (event._tag === "TurnEnded" && event.cause._tag === "Aborted" && header.depth > 1 && !copied) {
+      if (event.cause.cause !== "parent") issues.push(`${header.id}: stopped by ${event.cause.cause}`)
+    }
     if (event._tag !== "MessageAppended" || event.message.role !== "assistant") continue
-    const author = event.seq < (header.seedLength ?? 0) ? header.parent : header.id
+    const author = copied ? header.parent : header.id
     for (const text of texts(event)) {
       if (!text.startsWith(`${author}:`)) issues.push(`${header.id} at ${event.seq}: a step of ${text}`)
     }

@@ -1,7 +1,7 @@
 /**
  * Providers made by hand, for tests of the seam alone: no agent, no model, no store.
  */
-import { Deferred, Effect, type Exit, Option, type Scope, Stream } from "effect"
+import { Deferred, Effect, type Exit, Logger, Option, type Scope, Stream } from "effect"
 import * as Prompt from "effect/ai/Prompt"
 import { CurrentAgent, defaultLimits, Lifetime, type Limits } from "../../src/CurrentAgent.ts"
 import { noUsage } from "../../src/Session.ts"
@@ -149,3 +149,22 @@ export const watching = <A>(stream: Stream.Stream<A>) =>
 export const settled = Effect.gen(function*() {
   for (let i = 0; i < 20; i++) yield* Effect.yieldNow
 })
+
+/** What is logged as an error. */
+export const logging = () => {
+  const errors: Array<string> = []
+  const layer = Logger.layer([
+    Logger.make(({ logLevel, message }) => void (logLevel === "Error" && errors.push(String(message))))
+  ])
+  return { errors, layer }
+}
+
+/** A defect that refuses to be shown. */
+export const unprintable = {
+  toString(): string {
+    throw new Error("no")
+  },
+  toJSON() {
+    throw new Error("no")
+  }
+}

@@ -8,6 +8,8 @@ import * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Formatter from "effect/Formatter"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -68,15 +70,15 @@ export const notExecuted = (call: Prompt.ToolCallPart, reason: string): Prompt.T
 export const interruptedResult = (id: string, name: string, result: unknown): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", { id, name, isFailure: true, result, providerExecuted: false })
 
+const interrupted = (name: string): ToolReply => failure("interrupted", `the tool "${name}" was interrupted`)
+
 const unexpected = (name: string): ToolReply => failure("died", `the tool "${name}" failed unexpectedly`)
 
 // a failing tool is the model's to deal with; a dying one is ours to see as well
 const fromCause = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolReply> => {
   const error = Cause.findErrorOption(cause)
   if (Option.isSome(error)) return Effect.succeed(fromError(name, error.value))
-  if (Cause.hasInterruptsOnly(cause)) {
-    return Effect.succeed(failure("interrupted", `the tool "${name}" was interrupted`))
-  }
+  if (Cause.hasInterruptsOnly(cause)) return Effect.succeed(interrupted(name))
   return Effect.as(Effect.logError(`the tool "${name}" died`, cause), unexpected(name))
 }
 
@@ -162,14 +164,15 @@ const execute = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<ToolRep
   return tool.needsApproval === undefined ? perform(batch, call) : approved(batch, call, tool)
 }
 
+const settle = (batch: Batch, call: Prompt.ToolCallPart, reply: ToolReply): Prompt.ToolResultPart => {
+  const part = resultPart(call, reply)
+  // a result that concludes the turn counts only together with its end
+  if (part.isFailure || !concludes(batch, call)) batch.known.results.set(call.id, part)
+  if (batch.observed) batch.publish({ _tag: "ToolEnded", id: call.id, name: call.name, isFailure: part.isFailure })
+  return part
+}
+
 const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.ToolResultPart> => {
-  const settle = (reply: ToolReply) => {
-    const part = resultPart(call, reply)
-    // a result that concludes the turn counts only together with its end
-    if (part.isFailure || !concludes(batch, call)) batch.known.results.set(call.id, part)
-    if (batch.observed) batch.publish({ _tag: "ToolEnded", id: call.id, name: call.name, isFailure: part.isFailure })
-    return part
-  }
   if (batch.observed) batch.publish({ _tag: "ToolStarted", id: call.id, name: call.name, params: call.params })
   return Effect.map(
     Effect.catchCause(
@@ -180,16 +183,28 @@ const run = (batch: Batch, call: Prompt.ToolCallPart): Effect.Effect<Prompt.Tool
       // its error could not even be read
       () => Effect.succeed(unexpected(call.name))
     ),
-    settle
+    (reply) => settle(batch, call, reply)
   )
 }
 
 const concludes = (batch: Batch, call: Prompt.ToolCallPart): boolean => batch.tools.concluding.has(call.name)
 
+// Each call has a fiber of its own: what a handler forks ends with it, and a handler that interrupts the fiber it runs in
+// interrupts its own call, not its siblings or the turn.
 const all = (batch: Batch, calls: ReadonlyArray<Prompt.ToolCallPart>): Effect.Effect<Array<Prompt.ToolResultPart>> =>
-  calls.length === 1
-    ? Effect.map(run(batch, calls[0]), (part) => [part])
-    : Effect.forEach(calls, (call) => run(batch, call), { concurrency: "unbounded" })
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(
+      Effect.forEach(calls, (call) => Effect.forkChild(run(batch, call), { startImmediately: true })),
+      (fibers) =>
+        Effect.map(
+          Effect.onInterrupt(restore(Fiber.awaitAll(fibers)), () => Fiber.interruptAll(fibers)),
+          (exits) =>
+            exits.map((exit, i) =>
+              Exit.isSuccess(exit) ? exit.value : settle(batch, calls[i], interrupted(calls[i].name))
+            )
+        )
+    )
+  )
 
 const inGroups = Effect.fnUntraced(function*(batch: Batch) {
   const parts: Array<Prompt.ToolResultPart> = []
