@@ -193,12 +193,28 @@ const invalid = (field: string, issue: string) => Effect.fail(new InvalidAgent({
 const isPositive = (n: number): boolean => Number.isSafeInteger(n) && n > 0
 const isNatural = (n: number): boolean => Number.isSafeInteger(n) && n >= 0 && !Object.is(n, -0)
 
-// what a caller does to its lists later is no restriction any more (S161)
-const copied = ({ allow, deny, ...rest }: ToolRestriction): ToolRestriction => ({
-  ...rest,
-  ...(allow === undefined ? undefined : { allow: allow.slice() }),
-  ...(deny === undefined ? undefined : { deny: deny.slice() })
-})
+// what a caller does to its lists later is no restriction any more (S144, S161)
+const settled = <A extends Composition>(options: A): A => {
+  if (options.restriction === undefined) return options
+  const { allow, deny, ...rest } = options.restriction
+  const restriction: ToolRestriction = {
+    ...rest,
+    ...(allow === undefined ? undefined : { allow: allow.slice() }),
+    ...(deny === undefined ? undefined : { deny: deny.slice() })
+  }
+  return { ...options, restriction }
+}
+
+// a log can only go on from events that are a whole log themselves (S202)
+const seedIssue = (
+  seed: ReadonlyArray<Session.Event>,
+  { openTurn, pending }: Session.Transcript
+): string | undefined => {
+  const misplaced = seed.findIndex((event, i) => event.seq !== i)
+  if (misplaced >= 0) return `seq ${seed[misplaced].seq} where ${misplaced} was due`
+  if (seed.length > 0 && seed[seed.length - 1]._tag !== "TurnEnded") return "it does not end with the end of a turn"
+  return openTurn !== undefined || pending.size > 0 ? "it ends inside a turn" : undefined
+}
 
 /**
  * How agents behave.
@@ -268,7 +284,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     transcript: Session.Transcript
   ): Enlivened => {
     const { restriction, restrictions: inherited = [] } = composition
-    const restrictions = restriction === undefined ? inherited : [...inherited, copied(restriction)]
+    const restrictions = restriction === undefined ? inherited : [...inherited, restriction]
     const state = live.makeState({
       header,
       log,
@@ -304,14 +320,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
   }
 
-  const create = (options: CreateOptions): Effect.Effect<Agent, ComposeError | CreateError, Scope.Scope> =>
+  const create = (given: CreateOptions): Effect.Effect<Agent, ComposeError | CreateError, Scope.Scope> =>
     Effect.withFiber((fiber) => {
+      const options = settled(given)
       const { depth = 0, label, parent, seed = [] } = options
       if (!isNatural(depth)) return invalid("depth", "a natural number is needed")
       if (options.id !== undefined && !Schema.is(Session.SessionId)(options.id)) {
         return invalid("id", "1 to 128 letters, digits, '_', '.' or '-' are needed, not starting with '.' or '-'")
       }
-      // sound: checked one line above, or made by us
+      const transcript = Session.fold(seed)
+      const issue = seedIssue(seed, transcript)
+      if (issue !== undefined) return invalid("seed", issue)
+      // sound: checked above, or made by us
       const id = options.id === undefined ? sessionIdUnsafe(fiber) : options.id as Session.SessionId
       return flatMapNow(check(options, options.cwd, id), (checked) => {
         const header: Session.Header = {
@@ -327,12 +347,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
         }
         return guarded(
           store.create(header, options.seed),
-          (log) => enliven(options, checked, header, depth, log, Session.fold(seed))
+          (log) => enliven(options, checked, header, depth, log, transcript)
         )
       })
     })
 
-  const open = Effect.fnUntraced(function*(id: string, options: OpenOptions = {}) {
+  const open = Effect.fnUntraced(function*(id: string, given: OpenOptions = {}) {
+    const options = settled(given)
     const log = yield* store.open(id)
     const { header } = log
     const depth = Math.max(header.depth, options.depth ?? 0)

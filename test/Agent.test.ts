@@ -8,6 +8,7 @@ import { SessionStore } from "../src/SessionStore.ts"
 import { call, hang, ScriptedModel, text, wait } from "../src/testing/ScriptedModel.ts"
 import { agentTest, create, eventsOf, moment, settle, spoken, tagsOf, textsOf, tool } from "./utils/agentTest.ts"
 import { leakCheck } from "./utils/leaks.ts"
+import { called, ended, returned, said, started } from "./utils/sessionEvents.ts"
 
 leakCheck()
 
@@ -82,6 +83,28 @@ describe("Agents", () => {
         (yield* Effect.flip(Effect.scoped(Layer.build(Agent.layer({ maxSteps: 0 })))))._tag,
         "InvalidAgent"
       )
+    })
+  }))
+
+  agentTest("S202 a seed is a whole log, or nothing is made of it", () => ({
+    script: () => [text("done")],
+    body: Effect.gen(function*() {
+      const whole = [started(0, 0), said(1, "hi"), called(2, "t"), returned(3, "t"), ended(4, 0)]
+      for (
+        const [seed, issue] of [
+          [whole.slice(0, 3), "it does not end with the end of a turn"],
+          [[...whole, said(5)], "it does not end with the end of a turn"],
+          [whole.slice(1), "seq 1 where 0 was due"],
+          [[...whole.slice(0, 3), ended(4, 0)], "seq 4 where 3 was due"],
+          [[...whole.slice(0, 3), ended(3, 0)], "it ends inside a turn"]
+        ] as const
+      ) {
+        const error = yield* Effect.flip(create("a", { seed }))
+        assert.deepStrictEqual(error._tag === "InvalidAgent" && [error.field, error.issue], ["seed", issue])
+      }
+      const agent = yield* create("a", { seed: whole })
+      assert.strictEqual(agent.header.seedLength, 5)
+      assert.strictEqual((yield* agent.prompt("go")).turn, 1)
     })
   }))
 

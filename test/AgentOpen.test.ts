@@ -173,7 +173,7 @@ describe("layerRoot", () => {
       }).pipe(Effect.provide(context))
     }))
 
-  it.effect("S366 refuses a depth that is none", () =>
+  it.effect("S152 S366 refuses a depth that is none", () =>
     Effect.gen(function*() {
       for (const depth of [Number.NaN, 1.5, -1, -0, Number.MAX_SAFE_INTEGER + 1]) {
         const error = yield* Effect.flip(Effect.scoped(Layer.build(

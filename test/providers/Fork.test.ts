@@ -36,7 +36,7 @@ describe("Fork", () => {
   }))
 
   agentTest(
-    "S207 S209 S362 S401 begins with a byte-identical copy of all completed turns, and goes on from there",
+    "S163 S207 S209 S362 S401 begins with a byte-identical copy of all completed turns, and goes on from there",
     () => ({
       script: counting,
       body: Effect.gen(function*() {
@@ -239,7 +239,7 @@ describe("Fork", () => {
     })
   }))
 
-  agentTest("S406 tells what it can do", () => ({
+  agentTest("S205 S406 tells what it can do", () => ({
     script: [],
     body: Effect.gen(function*() {
       const info = (yield* (yield* Subagent.Subagents).providers).find(({ name }) => name === "fork")!

@@ -269,7 +269,7 @@ describe("Spawn", () => {
     }
   })
 
-  agentTest("S389 S392 S405 it can do everything a provider can, and starts children side by side", () => {
+  agentTest("S205 S389 S392 S405 it can do everything a provider can, and starts children side by side", () => {
     const gate = moment()
     return {
       script: () => [wait(gate.passed), text("done")],

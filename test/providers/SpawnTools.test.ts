@@ -1,11 +1,13 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Exit, Layer, Scope } from "effect"
+import { Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Prompt } from "effect/ai"
 import { Agents } from "../../src/Agent.ts"
 import { CurrentAgent, type ToolRestriction } from "../../src/CurrentAgent.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
 import * as Subagent from "../../src/Subagent.ts"
+import * as SystemPrompt from "../../src/SystemPrompt.ts"
 import { call, ScriptedModel, text, wait } from "../../src/testing/ScriptedModel.ts"
-import { agentTest, moment, resultsOf, tool, toolkit } from "../utils/agentTest.ts"
+import { agentTest, moment, resultsOf, systemOf, textsOf, tool, toolkit } from "../utils/agentTest.ts"
 import { leakCheck } from "../utils/leaks.ts"
 
 leakCheck()
@@ -74,7 +76,7 @@ describe("a child's tools", () => {
     })
   }))
 
-  agentTest("S159 S371 S397 an unknown name in its filter starts nothing", () => ({
+  agentTest("S146 S159 S371 S397 an unknown name in its filter starts nothing", () => ({
     script: [],
     with: some,
     root: { restriction: { deny: ["exec"] } },
@@ -93,6 +95,54 @@ describe("a child's tools", () => {
       assert.strictEqual(yield* refused({}), "InvalidRequest")
       assert.deepStrictEqual(yield* listed, ["root"])
       assert.deepStrictEqual(yield* (yield* Subagent.Subagents).running, [])
+    })
+  }))
+
+  agentTest("S144 what becomes of the lists of a request after it was made is of no interest", () => {
+    const allow = ["read"]
+    const prompt = [Prompt.makePart("text", { text: "go" })]
+    const creating = moment()
+    const created = moment()
+    return {
+      store: (store) => ({
+        ...store,
+        create: (header, seed) =>
+          Effect.tap(
+            store.create(header, seed),
+            header.id === "root" ? Effect.void : Effect.andThen(creating.now, created.passed)
+          )
+      }),
+      script: () => [text("done")],
+      with: some,
+      body: Effect.gen(function*() {
+        const starting = yield* Effect.forkScoped(Spawn.start({ prompt, toolFilter: { allow } }), {
+          startImmediately: true
+        })
+        yield* creating.passed
+        allow.push("exec")
+        yield* created.now
+        const run = yield* Fiber.join(starting)
+        prompt.push(Prompt.makePart("text", { text: "and more" }))
+        yield* run.result
+        const [request] = yield* (yield* ScriptedModel).requestsOf(run.id)
+        assert.deepStrictEqual(request.tools, ["read"])
+        assert.deepStrictEqual(textsOf(request), ["user: go"])
+      })
+    }
+  })
+
+  agentTest("S162 what the system prompt says of a hidden tool stays", () => ({
+    script: () => [text("done")],
+    with: [
+      ...some,
+      SystemPrompt.layerSection({ name: "exec guidance", order: 100, text: "run programs with exec" })
+    ],
+    body: Effect.gen(function*() {
+      const run = yield* Spawn.start({ prompt: "go", toolFilter: { deny: ["exec"] } })
+      yield* run.result
+      const [request] = yield* (yield* ScriptedModel).requestsOf(run.id)
+      assert.deepStrictEqual(request.tools, ["read", "write"])
+      assert.strictEqual(systemOf(request), "run programs with exec")
     })
   }))
 

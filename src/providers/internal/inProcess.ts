@@ -102,6 +102,8 @@ const toRun = (
     )
   )
   let sent = false
+  // sent later than it was asked for
+  const prompt = typeof request.prompt === "string" ? request.prompt : request.prompt.slice()
   return {
     id: agent.id,
     localAgent: Option.some(agent),
@@ -109,7 +111,7 @@ const toRun = (
     result: Effect.suspend(() => {
       if (sent) return read
       sent = true
-      return Effect.flatMap(Effect.ignore(agent.send(request.prompt, { later: !(unseen in request) })), () => read)
+      return Effect.flatMap(Effect.ignore(agent.send(prompt, { later: !(unseen in request) })), () => read)
     }),
     get progress() {
       return agent.progress
