@@ -18,10 +18,21 @@ import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { AgentModels, type UnknownModel } from "./AgentModels.ts"
-import { AgentTools, type AnyToolkit, type UnknownTool } from "./AgentTools.ts"
-import { CurrentAgent, defaultLimits, type Limits, type ToolRestriction } from "./CurrentAgent.ts"
+import { AgentModels } from "./AgentModels.ts"
+import { AgentTools } from "./AgentTools.ts"
+import { CurrentAgent, defaultLimits } from "./CurrentAgent.ts"
 import { defaultRetry } from "./internal/agent/ask.ts"
+import {
+  type ComposeError,
+  type Composition,
+  type CreateOptions,
+  invalid,
+  isNatural,
+  isPositive,
+  type OpenOptions,
+  seedIssue,
+  settled
+} from "./internal/agent/composition.ts"
 import { Handle } from "./internal/agent/handle.ts"
 import * as live from "./internal/agent/live.ts"
 import {
@@ -39,8 +50,9 @@ import { flatMapNow } from "./internal/session/now.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
 import { SessionStore } from "./SessionStore.ts"
-import { personaSection, type Section, SystemPrompt, type UnknownVariable } from "./SystemPrompt.ts"
+import { personaSection, type Section, SystemPrompt } from "./SystemPrompt.ts"
 
+export type { ComposeError, Composition, CreateOptions, OpenOptions } from "./internal/agent/composition.ts"
 export { AgentClosed, type Content, InvalidAgent, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
 
 // -----------------------------------------------------------------------------
@@ -102,69 +114,6 @@ export interface Agent {
 }
 
 /**
- * What an agent is made of, beyond its session.
- *
- * - `model`: a name of `AgentModels`; the default model without one
- * - `maxTokens`: output tokens of one model call, a positive integer
- * - `restriction`: which tools are hidden from it, on top of the `restrictions` that it inherits
- * - `limits`: what it may delegate; the default limits where it says nothing
- * - `persona`: who it is; shadows the shared persona. `sections` are further ones of its own
- * - `tools`: tools of its own, never filtered
- * - `output`: the name of a concluding tool of its own without which a turn is not complete: the model is reminded
- *   once, with that tool forced, and the turn fails if it still does not call it
- * - `closedBy`: the cause that a turn gets which runs when the agent closes; `disposed` by default
- *
- * @category models
- * @since 0.1.0
- */
-export interface Composition {
-  readonly model?: string | undefined
-  readonly maxTokens?: number | undefined
-  readonly restriction?: ToolRestriction | undefined
-  readonly restrictions?: ReadonlyArray<ToolRestriction> | undefined
-  readonly limits?: Partial<Limits> | undefined
-  readonly persona?: string | undefined
-  readonly sections?: ReadonlyArray<Section> | undefined
-  readonly tools?: AnyToolkit | undefined
-  readonly output?: string | undefined
-  readonly closedBy?: Effect.Effect<Session.AbortCause> | undefined
-}
-
-/**
- * A new agent's session and composition. `id` is made up when it is not given; `seed` are the copied events of a fork.
- *
- * @category models
- * @since 0.1.0
- */
-export interface CreateOptions extends Composition {
-  readonly cwd: string
-  readonly id?: string | undefined
-  readonly parent?: Session.SessionId | undefined
-  readonly depth?: number | undefined
-  readonly origin?: Session.Origin | undefined
-  readonly label?: string | undefined
-  readonly seed?: ReadonlyArray<Session.Event> | undefined
-}
-
-/**
- * The composition of a stored session that becomes live again. `depth` may deepen it and never lifts it (S151).
- *
- * @category models
- * @since 0.1.0
- */
-export interface OpenOptions extends Composition {
-  readonly depth?: number | undefined
-}
-
-/**
- * What composing an agent can fail with.
- *
- * @category errors
- * @since 0.1.0
- */
-export type ComposeError = InvalidAgent | UnknownModel | UnknownTool | UnknownVariable
-
-/**
  * The agents of a program.
  *
  * - `create`: a new session with an agent over it, for as long as the scope lives. When it fails nothing is left
@@ -187,34 +136,6 @@ export class Agents extends Context.Service<Agents, {
 // -----------------------------------------------------------------------------
 // construction
 // -----------------------------------------------------------------------------
-
-const invalid = (field: string, issue: string) => Effect.fail(new InvalidAgent({ field, issue }))
-
-const isPositive = (n: number): boolean => Number.isSafeInteger(n) && n > 0
-const isNatural = (n: number): boolean => Number.isSafeInteger(n) && n >= 0 && !Object.is(n, -0)
-
-// what a caller does to its lists later is no restriction any more (S144, S161)
-const settled = <A extends Composition>(options: A): A => {
-  if (options.restriction === undefined) return options
-  const { allow, deny, ...rest } = options.restriction
-  const restriction: ToolRestriction = {
-    ...rest,
-    ...(allow === undefined ? undefined : { allow: allow.slice() }),
-    ...(deny === undefined ? undefined : { deny: deny.slice() })
-  }
-  return { ...options, restriction }
-}
-
-// a log can only go on from events that are a whole log themselves (S202)
-const seedIssue = (
-  seed: ReadonlyArray<Session.Event>,
-  { openTurn, pending }: Session.Transcript
-): string | undefined => {
-  const misplaced = seed.findIndex((event, i) => event.seq !== i)
-  if (misplaced >= 0) return `seq ${seed[misplaced].seq} where ${misplaced} was due`
-  if (seed.length > 0 && seed[seed.length - 1]._tag !== "TurnEnded") return "it does not end with the end of a turn"
-  return openTurn !== undefined || pending.size > 0 ? "it ends inside a turn" : undefined
-}
 
 /**
  * How agents behave.

@@ -5,8 +5,9 @@ import { noUsage } from "../src/Session.ts"
 import { layerMemory, SessionStore } from "../src/SessionStore.ts"
 import { Subagents } from "../src/Subagent.ts"
 import { leakCheck, snapshot, tempDir } from "./utils/leaks.ts"
-import { type Options, Program, runProgram, withStore } from "./utils/lifecycle.ts"
+import { type Options, runProgram, withStore } from "./utils/lifecycle.ts"
 import * as checks from "./utils/lifecycleChecks.ts"
+import { Program } from "./utils/lifecycleProgram.ts"
 import { answered, ended, header, said, started } from "./utils/sessionEvents.ts"
 
 leakCheck()

@@ -1,10 +1,10 @@
 import { assert, describe } from "@effect/vitest"
-import { Effect, Schedule, Schema } from "effect"
+import { Effect, Fiber, Schedule, Schema } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import * as AgentTools from "../../src/AgentTools.ts"
 import type * as Session from "../../src/Session.ts"
-import { call, cut, fail, finish, part, ScriptedModel, text } from "../../src/testing/ScriptedModel.ts"
-import { agentTest, causesOf, create, resultsOf, spoken, tagsOf, textsOf, tool } from "../utils/agentTest.ts"
+import { call, cut, fail, finish, hang, part, ScriptedModel, text, wait } from "../../src/testing/ScriptedModel.ts"
+import { agentTest, causesOf, create, resultsOf, settle, spoken, tagsOf, textsOf, tool } from "../utils/agentTest.ts"
 import { leakCheck } from "../utils/leaks.ts"
 
 leakCheck()
@@ -189,6 +189,31 @@ describe("a turn", () => {
     script: () => Effect.die(new Error("password is hunter2")),
     body: endsWith(failed("Defect", "the agent failed unexpectedly; the cause is in the log", false))
   }))
+
+  for (const ending of ["completes", "is interrupted"] as const) {
+    agentTest(`what its model forked as its child has ended when it ${ending}`, () => {
+      let alive = false
+      const working = Effect.sync(() => void (alive = true)).pipe(
+        Effect.andThen(Effect.never),
+        Effect.ensuring(Effect.andThen(settle, Effect.sync(() => void (alive = false)))),
+        Effect.forkChild({ startImmediately: true })
+      )
+      return {
+        script: [[wait(working), text("done"), ...ending === "completes" ? [] : [hang]]],
+        body: Effect.gen(function*() {
+          const agent = yield* create("a")
+          const turn = yield* Effect.forkChild(agent.prompt("go"), { startImmediately: true })
+          yield* settle
+          if (ending === "is interrupted") {
+            assert.isTrue(alive)
+            yield* agent.interrupt("user")
+          }
+          assert.strictEqual((yield* Fiber.join(turn)).cause._tag, ending === "completes" ? "Completed" : "Aborted")
+          assert.isFalse(alive)
+        })
+      }
+    })
+  }
 
   agentTest("a tool that was called by the provider itself is part of the answer", () => ({
     script: [[

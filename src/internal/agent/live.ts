@@ -11,7 +11,6 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
-import * as Semaphore from "effect/Semaphore"
 import { CallSite } from "../../AgentTools.ts"
 import { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
 import * as Session from "../../Session.ts"
@@ -24,6 +23,8 @@ import { appended, commit, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
 import { outcomeOf, runTurn } from "./turn.ts"
 
+const dropped = (count: number): Progress => ({ _tag: "Dropped", count })
+
 /** @internal */
 export const makeState = (setup: Setup, transcript: Session.Transcript): State => ({
   ...setup,
@@ -31,8 +32,8 @@ export const makeState = (setup: Setup, transcript: Session.Transcript): State =
   inbox: [],
   steering: [],
   injected: [],
-  progress: new Broadcast<Progress>((count) => ({ _tag: "Dropped", count })),
-  writing: Semaphore.makeUnsafe(1),
+  progress: new Broadcast(dropped),
+  writing: undefined,
   turn: undefined,
   closed: false,
   lifetime: new Lifetime(),
@@ -66,9 +67,25 @@ const toWaiting = (
   messageId: options?.messageId ?? messageIdUnsafe(fiber)
 })
 
-const startNext = (state: State, later: boolean): void => {
-  const queued = state.inbox.shift()
-  if (queued === undefined) return
+class TurnCallSite implements CallSite {
+  readonly #state: State
+  readonly #turn: Turn
+
+  constructor(state: State, turn: Turn) {
+    this.#state = state
+    this.#turn = turn
+  }
+
+  get progressWanted(): boolean {
+    return this.#state.progress.observed
+  }
+
+  onInterrupted(toolCallId: string, result: () => unknown): void {
+    this.#turn.calls?.wishes.set(toolCallId, result)
+  }
+}
+
+const startTurn = (state: State, queued: Queued, later: boolean): void => {
   const turn: Turn = {
     queued,
     phase: "opening",
@@ -93,17 +110,12 @@ const startNext = (state: State, later: boolean): void => {
   }
   state.turn = turn
   const identity: CurrentAgent["Service"] = { ...state.identity, lifetime: turn.lifetime }
-  const context = Context.add(Context.add(queued.context, CurrentAgent, identity), CallSite, {
-    get progressWanted() {
-      return state.progress.observed
-    },
-    onInterrupted: (id, result) => void turn.calls?.wishes.set(id, result)
-  })
-  // known from the first moment: what the agent does may cancel the turn before it waits for the first time
-  const body = Effect.withFiber<void>((fiber) => {
-    turn.fiber = fiber as Fiber.Fiber<void>
-    return runTurn(state, turn, identity, finish)
-  })
+  const context = Context.add(
+    Context.add(queued.context, CurrentAgent, identity),
+    CallSite,
+    new TurnCallSite(state, turn)
+  )
+  const body = runTurn(state, turn, identity, finish)
   // a turn that follows another starts from the top of the stack, and a sender goes on first
   Effect.runForkWith(context)(later ? Effect.andThen(Effect.yieldNow, body) : body, { uninterruptible: true })
 }
@@ -122,7 +134,8 @@ const finish = (state: State, turn: Turn): void => {
   state.usage = Session.addUsage(state.usage, outcome.usage)
   state.turn = undefined
   // before anybody learns of the end, who may go on at once: messages keep their order, and no two turns run
-  if (state.inbox.length > 0) startNext(state, true)
+  const next = state.inbox.shift()
+  if (next !== undefined) startTurn(state, next, true)
   const { queued } = turn
   for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
   if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
@@ -138,9 +151,9 @@ export const idle = (state: State): Effect.Effect<void> =>
   Effect.suspend(() =>
     state.turn === undefined ? Effect.void : Effect.callback<void>((resume) => {
       const wake = () => resume(Effect.void)
-      const idle = state.idle ??= new Set()
-      idle.add(wake)
-      return Effect.sync(() => idle.delete(wake))
+      const idle = state.idle ??= []
+      idle.push(wake)
+      return Effect.sync(() => remove(idle, wake))
     })
   )
 
@@ -154,8 +167,10 @@ const enqueue = (
   options: Delivery | undefined,
   outcome: Deferred.Deferred<TurnOutcome> | undefined
 ): void => {
-  state.inbox.push({ ...toWaiting(fiber, content, options), receipt: undefined, context: fiber.context, outcome })
-  if (state.turn === undefined) startNext(state, options?.later === true)
+  const waiting = toWaiting(fiber, content, options)
+  const queued: Queued = Object.assign(waiting, { receipt: undefined, context: fiber.context, outcome })
+  if (state.turn === undefined) startTurn(state, queued, options?.later === true)
+  else state.inbox.push(queued)
 }
 
 /** @internal Queues a message that opens a turn; wakes an idle agent. */

@@ -10,6 +10,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import * as Semaphore from "effect/Semaphore"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import { type Calls, interruptedResult } from "./dispatch.ts"
@@ -40,6 +41,7 @@ export const commit = (
   Effect.withFiber((fiber) => {
     const { appendUnsafe } = state.log
     if (appendUnsafe === undefined) {
+      state.writing ??= Semaphore.makeUnsafe(1)
       return Effect.uninterruptible(state.writing.withPermit(Effect.suspend(() => {
         const events = stamped(state, turn, make, fiber)
         if (events === undefined) return Effect.interrupt

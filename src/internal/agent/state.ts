@@ -42,7 +42,8 @@ export interface Turn {
   readonly queued: Queued
   phase: Phase
   number: number | undefined
-  fiber: Fiber.Fiber<void> | undefined
+  /** What can be interrupted of it, once it is there. */
+  fiber: Fiber.Fiber<unknown, unknown> | undefined
   abort: Session.AbortCause | undefined
   /** Set when the turn did not end in time and was given up: whatever still runs of it can write no more. */
   fenced: boolean
@@ -88,8 +89,8 @@ export interface State extends Setup {
   readonly steering: Array<Waiting>
   readonly injected: Array<Waiting>
   readonly progress: Broadcast<Progress>
-  /** Held by whoever writes to the log. */
-  readonly writing: Semaphore.Semaphore
+  /** Held by whoever writes to the log, where that may take time. */
+  writing: Semaphore.Semaphore | undefined
   turn: Turn | undefined
   closed: boolean
   /** Ends when the agent closes. */
@@ -98,7 +99,7 @@ export interface State extends Setup {
   /** What was used since the agent became live. */
   usage: Session.Usage
   /** Who waits for it to be idle. */
-  idle: Set<() => void> | undefined
+  idle: Array<() => void> | undefined
   /** What outlived its grace, for people. */
   readonly survivors: Array<string>
 }

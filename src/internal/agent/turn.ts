@@ -9,6 +9,7 @@ import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import * as Session from "../../Session.ts"
@@ -246,6 +247,20 @@ const begin = (state: State, turn: Turn): Effect.Effect<void, AppendError> => {
   )
 }
 
+// In a fiber of its own: whatever a model forks as its child has ended when the turn ends. The fiber is known from the
+// first moment: what the agent does may cancel the turn before it waits for the first time.
+const acting = (state: State, turn: Turn, identity: CurrentAgent["Service"]) =>
+  Effect.flatMap(
+    Effect.forkChild(
+      Effect.withFiber((fiber) => {
+        turn.fiber = fiber
+        return turn.abort === undefined ? steps(state, turn, identity) : Effect.interrupt
+      }),
+      { startImmediately: true }
+    ),
+    Fiber.join
+  )
+
 /**
  * @internal The whole turn, to be run without interruption in a context that holds `identity`: only what the agent
  * does between the turn's first and last record can be interrupted. Never fails. `finish` is called last, unless the
@@ -260,7 +275,7 @@ export const runTurn = Effect.fnUntraced(function*(
   turn.startedAt = yield* now
   if (turn.abort === undefined) {
     const exit = yield* Effect.exit(
-      Effect.andThen(begin(state, turn), () => Effect.interruptible(steps(state, turn, identity)))
+      Effect.andThen(begin(state, turn), () => acting(state, turn, identity))
     )
     if (turn.fenced) return
     turn.cause = yield* causeOfExit(turn, exit)

@@ -63,9 +63,13 @@ interface Live extends Accepted {
 /** @internal Makes the run known, and lets its child go. */
 export const publish = (accepted: Accepted): AnyRun => {
   const { claim, context, handle, info, shared, startedAt, timeout } = accepted
-  const { canceller, released } = claim
+  const { canceller } = claim
   const fork = Effect.runForkWith(context)
-  const live: Live = { ...accepted, result: Deferred.makeUnsafe(), child: undefined, ending: false }
+  const live: Live = Object.assign(accepted, {
+    result: Deferred.makeUnsafe<Result<unknown>, RunFailed>(),
+    child: undefined,
+    ending: false
+  })
   claim.place.joins(info.id)
   shared.running.set(info.runId, { info, at: startedAt })
   shared.events.publish({ _tag: "RunStarted", ...info, at: startedAt })
@@ -81,21 +85,27 @@ export const publish = (accepted: Accepted): AnyRun => {
       fork(end(live, undefined), { uninterruptible: true })
     })
   }
-  const result = Deferred.await(live.result)
+  // made when they are asked for: most runs are only asked for one of them
   return {
     id: info.id,
     runId: info.runId,
     provider: info.provider,
     localAgent: handle.localAgent,
-    result,
-    interrupt: Effect.suspend(() => {
-      canceller.cancel("user")
-      return result
-    }),
+    get result() {
+      return Deferred.await(live.result)
+    },
+    get interrupt() {
+      return Effect.suspend(() => {
+        canceller.cancel("user")
+        return Deferred.await(live.result)
+      })
+    },
     get progress() {
       return handle.progress
     },
-    released: Deferred.await(released),
+    get released() {
+      return Deferred.await(claim.released)
+    },
     steer: handle.steer
   }
 }

@@ -87,37 +87,62 @@ const nothing: TurnOutcome = {
   concluded: Option.none()
 }
 
-const toRun = (
-  agent: Agent,
-  request: Subagent.ResolvedStart<InProcess>,
-  capturing: Capture | undefined
-): Subagent.ProviderRun<InProcess> => {
+class ChildRun implements Subagent.ProviderRun<InProcess> {
+  readonly localAgent: Option.Option<Agent>
+  readonly #agent: Agent
+  readonly #capturing: Capture | undefined
+  readonly #prompt: Subagent.CommonRequest["prompt"]
+  /** Whether its caller is to go on before the child acts. */
+  readonly #later: boolean
+  #sent = false
+
+  constructor(agent: Agent, request: Subagent.ResolvedStart<InProcess>, capturing: Capture | undefined) {
+    this.localAgent = Option.some(agent)
+    this.#agent = agent
+    this.#capturing = capturing
+    // sent later than it was asked for
+    this.#prompt = typeof request.prompt === "string" ? request.prompt : request.prompt.slice()
+    this.#later = !(unseen in request)
+  }
+
+  get id(): string {
+    return this.#agent.id
+  }
+
+  // the prompt goes out when the run is published, which is when somebody first waits for its result
+  get result(): Effect.Effect<Subagent.Result<unknown>> {
+    return Effect.suspend(() => {
+      if (this.#sent) return this.#read
+      this.#sent = true
+      return Effect.flatMap(
+        Effect.ignore(this.#agent.send(this.#prompt, { later: this.#later })),
+        () => this.#read
+      )
+    })
+  }
+
+  get progress(): Agent["progress"] {
+    return this.#agent.progress
+  }
+
+  get survivors(): Agent["survivors"] {
+    return this.#agent.survivors
+  }
+
+  get steer(): Agent["steer"] {
+    return this.#agent.steer
+  }
+
   // a run may go through several turns: its result is the last one's, its usage everybody's
-  const read = Effect.andThen(
-    agent.idle,
-    Effect.zipWith(
-      agent.last,
-      agent.usage,
-      (last, usage) => toResult({ ...Option.getOrElse(last, () => nothing), usage }, capturing)
+  get #read(): Effect.Effect<Subagent.Result<unknown>> {
+    return Effect.andThen(
+      this.#agent.idle,
+      Effect.zipWith(
+        this.#agent.last,
+        this.#agent.usage,
+        (last, usage) => toResult({ ...Option.getOrElse(last, () => nothing), usage }, this.#capturing)
+      )
     )
-  )
-  let sent = false
-  // sent later than it was asked for
-  const prompt = typeof request.prompt === "string" ? request.prompt : request.prompt.slice()
-  return {
-    id: agent.id,
-    localAgent: Option.some(agent),
-    // the prompt goes out when the run is published, which is when somebody first waits for its result
-    result: Effect.suspend(() => {
-      if (sent) return read
-      sent = true
-      return Effect.flatMap(Effect.ignore(agent.send(prompt, { later: !(unseen in request) })), () => read)
-    }),
-    get progress() {
-      return agent.progress
-    },
-    survivors: agent.survivors,
-    steer: agent.steer
   }
 }
 
@@ -152,7 +177,7 @@ export const start = (
       closedBy: Effect.map(request.abortCause, Option.getOrElse(() => "disposed" as const))
     }),
     {
-      onSuccess: (agent) => toRun(agent, request, capturing),
+      onSuccess: (agent) => new ChildRun(agent, request, capturing),
       onFailure: (error) => startError(provider, error)
     }
   )
