@@ -172,7 +172,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   interface Enlivened {
     readonly agent: Agent
-    readonly close: Effect.Effect<void>
+    readonly close: (exit: Exit.Exit<unknown, unknown>) => Effect.Effect<void>
   }
 
   // everything about a composition that can be wrong is found before a session exists
@@ -232,12 +232,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const { closedBy } = composition
     return {
       agent,
-      close: Effect.suspend(() => {
+      close: (exit) => {
         if (agents.get(header.id) === agent) agents.delete(header.id)
-        return closedBy === undefined
+        const closing = closedBy === undefined
           ? live.close(state, "disposed")
           : Effect.flatMap(closedBy, (cause) => live.close(state, cause))
-      })
+        // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
+        const unseen = Exit.isFailure(exit) && header.parent !== undefined &&
+          transcript.next === (header.seedLength ?? 0)
+        return unseen && log.discard !== undefined ? Effect.andThen(log.discard, closing) : closing
+      }
     }
   }
 
@@ -267,7 +271,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
           ...(label === undefined ? undefined : { label })
         }
         return guarded(
-          store.create(header, options.seed),
+          // seen through once it is begun: an interruption on the way out would lose hold of the session that it made
+          () => store.create(header, options.seed),
           (log) => enliven(options, checked, header, depth, log, transcript)
         )
       })
@@ -297,13 +302,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
   // What is acquired has a scope of its own, so that a failed start gives it back before the failure is seen; a live
   // agent closes before it does.
   const guarded = <A, E>(
-    acquire: Effect.Effect<A, E, Scope.Scope>,
+    acquire: (restore: <B, E2, R>(effect: Effect.Effect<B, E2, R>) => Effect.Effect<B, E2, R>) => Effect.Effect<
+      A,
+      E,
+      Scope.Scope
+    >,
     use: (a: A) => Enlivened
   ): Effect.Effect<Agent, E, Scope.Scope> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.withFiber((fiber) => {
         const scope = Scope.makeUnsafe()
-        return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
+        return Effect.matchCauseEffect(Effect.provideService(acquire(restore), Scope.Scope, scope), {
           onFailure: (cause) => Effect.andThen(Scope.close(scope, Exit.failCause(cause)), Effect.failCause(cause)),
           onSuccess: (a) => {
             const { agent, close } = use(a)
@@ -311,7 +320,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
               Scope.addFinalizerExit(
                 // sound: the scope is in the context by the effect's type
                 Context.getUnsafe(fiber.context, Scope.Scope),
-                (exit) => Effect.ensuring(close, Effect.suspend(() => Scope.closeUnsafe(scope, exit) ?? Effect.void))
+                (exit) =>
+                  Effect.ensuring(close(exit), Effect.suspend(() => Scope.closeUnsafe(scope, exit) ?? Effect.void))
               ),
               agent
             )
@@ -322,7 +332,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   return Agents.of({
     create,
-    open: (id, options) => guarded(open(id, options), (enlivened) => enlivened()),
+    open: (id, options) => guarded((restore) => restore(open(id, options)), (enlivened) => enlivened()),
     get: (id) => Effect.sync(() => Option.fromNullishOr(agents.get(id))),
     list: Effect.sync(() => Array.from(agents.values()))
   })

@@ -155,6 +155,8 @@ export type AppendError = LeaseLost | StoreFailed
  *   the log; anything else is a defect. Returns when the events are accepted, which on a durable store is not yet when
  *   they are safe.
  * - `appendUnsafe`: the same, done by the call itself, for logs whose append only hands the events over
+ * - `discard`: asks for the session to be gone as soon as its lease is, as if it had never been; only the log of a
+ *   session that was created has it
  * - `flush`: returns when all that was accepted before is as safe as the store can make it.
  *
  * @category models
@@ -164,6 +166,7 @@ export interface SessionLog {
   readonly header: Session.Header
   readonly append: (events: ReadonlyArray<Session.Event>) => Effect.Effect<void, AppendError>
   readonly appendUnsafe?: ((events: ReadonlyArray<Session.Event>) => Exit.Exit<void, AppendError>) | undefined
+  readonly discard?: Effect.Effect<void> | undefined
   readonly flush: Effect.Effect<void, AppendError>
 }
 
@@ -220,12 +223,15 @@ interface MemorySession {
 const makeMemory = (): SessionStore["Service"] => {
   const sessions = new Map<string, MemorySession>()
 
-  const lease = (session: MemorySession): Effect.Effect<SessionLog, never, Scope.Scope> =>
+  const lease = (session: MemorySession, created: boolean): Effect.Effect<SessionLog, never, Scope.Scope> =>
     Effect.contextWith((context: Context.Context<Scope.Scope>) => {
       const token = {}
+      let discarded = false
       session.holder = token
       const release = Effect.sync(() => {
-        if (session.holder === token) session.holder = undefined
+        if (session.holder !== token) return
+        session.holder = undefined
+        if (discarded) sessions.delete(session.header.id)
       })
       const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
         if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
@@ -241,6 +247,7 @@ const makeMemory = (): SessionStore["Service"] => {
         header: session.header,
         append: (events) => Effect.suspend(() => appendUnsafe(events)),
         appendUnsafe,
+        discard: created ? Effect.sync(() => void (discarded = true)) : undefined,
         flush: Effect.suspend(() =>
           session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
         )
@@ -271,14 +278,14 @@ const makeMemory = (): SessionStore["Service"] => {
         if (sessions.has(header.id)) return Effect.fail(new SessionExists({ id: header.id }))
         const session: MemorySession = { header, events: seed === undefined ? [] : [...seed], holder: undefined }
         sessions.set(header.id, session)
-        return lease(session)
+        return lease(session, true)
       }),
     open: (id) =>
       Effect.flatMap(
         find(id),
         (session): Effect.Effect<SessionLog, OpenError, Scope.Scope> =>
           session.holder === undefined
-            ? lease(session)
+            ? lease(session, false)
             : Effect.fail(new HeldElsewhere({ id, holder: "this process" }))
       ),
     header: (id) => Effect.map(find(id), (session) => session.header),

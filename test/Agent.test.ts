@@ -15,7 +15,7 @@ leakCheck()
 const listed = Agent.Agents.use((agents) => Effect.map(agents.list, (all) => all.map(({ id }) => id as string)))
 
 describe("Agents", () => {
-  agentTest("S356 an agent is registered for as long as its scope lives", () => ({
+  agentTest("S198 S356 an agent is registered for as long as its scope lives", () => ({
     script: [],
     body: Effect.gen(function*() {
       const agents = yield* Agent.Agents
@@ -54,7 +54,7 @@ describe("Agents", () => {
     })
   }))
 
-  agentTest("what cannot be is refused before a session exists", () => ({
+  agentTest("S195 what cannot be is refused before a session exists", () => ({
     script: [],
     body: Effect.gen(function*() {
       const agents = yield* Agent.Agents

@@ -39,7 +39,7 @@ describe("AgentModels", () => {
       assert.strictEqual((yield* Effect.flip(models.get("constructor")))._tag, "UnknownModel")
     }).pipe(Effect.provide(AgentModels.layer(named).pipe(Layer.provideMerge(Scripted.layer([]))))))
 
-  agentTest("an agent uses the model it names, and no session is left when there is none", () => ({
+  agentTest("S195 an agent uses the model it names, and no session is left when there is none", () => ({
     script: [[text("standard")]],
     models: named,
     body: Effect.gen(function*() {
@@ -52,7 +52,7 @@ describe("AgentModels", () => {
     })
   }))
 
-  agentTest("S147 S391 a child uses its parent's model, or the one it is given", () => ({
+  agentTest("S13 S147 S391 a child uses its parent's model, or the one it is given", () => ({
     script: [[text("standard")]],
     models: named,
     root: { model: "wise" },
@@ -65,7 +65,7 @@ describe("AgentModels", () => {
     })
   }))
 
-  agentTest("S150 S363 a child's model sees its parent's ceiling of output tokens, or its own", () => ({
+  agentTest("S13 S150 S363 a child's model sees its parent's ceiling of output tokens, or its own", () => ({
     script: () => [text("done")],
     root: { maxTokens: 111 },
     body: Effect.gen(function*() {

@@ -132,7 +132,7 @@ describe("opening a stored session", () => {
     })
   }))
 
-  agentTest("gives the session back when its composition is refused", () => ({
+  agentTest("S195 gives the session back when its composition is refused", () => ({
     script: [],
     body: Effect.gen(function*() {
       yield* stored(header("a"), [])
@@ -173,7 +173,7 @@ describe("layerRoot", () => {
       }).pipe(Effect.provide(context))
     }))
 
-  it.effect("S152 S366 refuses a depth that is none", () =>
+  it.effect("S51 S152 S366 refuses a depth that is none", () =>
     Effect.gen(function*() {
       for (const depth of [Number.NaN, 1.5, -1, -0, Number.MAX_SAFE_INTEGER + 1]) {
         const error = yield* Effect.flip(Effect.scoped(Layer.build(
@@ -183,7 +183,7 @@ describe("layerRoot", () => {
       }
     }))
 
-  it.effect("S366 an identity with a malformed depth starts nothing", () =>
+  it.effect("S51 S152 S366 an identity with a malformed depth starts nothing", () =>
     Effect.gen(function*() {
       const root = yield* CurrentAgent
       for (const depth of [Number.NaN, 1.5, -1, -0, Number.MAX_SAFE_INTEGER + 1, Number.MAX_SAFE_INTEGER]) {

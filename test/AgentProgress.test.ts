@@ -9,7 +9,7 @@ import { leakCheck } from "./utils/leaks.ts"
 leakCheck()
 
 describe("progress", () => {
-  agentTest("tells what happens while it happens, and ends with the agent", () => {
+  agentTest("S574 tells what happens while it happens, and ends with the agent", () => {
     const gate = moment()
     const seen: Array<Progress> = []
     return {
@@ -61,7 +61,7 @@ describe("progress", () => {
     }
   })
 
-  agentTest("of a slow reader drops the oldest and says how many; nobody else is slowed", () => {
+  agentTest("S574 of a slow reader drops the oldest and says how many; nobody else is slowed", () => {
     const gate = moment()
     const deltas = Array.from({ length: 5000 }, (_, i) => `${i} `)
     return {

@@ -33,7 +33,7 @@ describe("a turn that ignores its interruption", () => {
     }
   }
 
-  agentTest("is given up after the grace, fenced and counted, and the agent goes on", () => {
+  agentTest("S579 is given up after the grace, fenced and counted, and the agent goes on", () => {
     const { gate, layer, over, reached } = stubborn()
     return {
       script: ({ index }) => index === 0 ? [call("fast", {}), call("stubborn", {})] : [text("next")],

@@ -45,7 +45,7 @@ const asking = (asked: Array<Approvals.ApprovalRequest>, decision: Approvals.Dec
   Approvals.layerAsk((request) => Effect.as(Effect.sync(() => asked.push(request)), decision))
 
 describe("Approvals", () => {
-  it.effect("denies by default, and as its layers say", () =>
+  it.effect("S380 S562 denies by default, and as its layers say", () =>
     Effect.gen(function*() {
       const nobody = Approvals.deny("nobody is there to approve this call")
       assert.deepStrictEqual(yield* ask(), nobody)
@@ -309,7 +309,7 @@ describe("Approvals", () => {
     }
   })
 
-  agentTest("a child asks whoever is asked where it was started", () => {
+  agentTest("S149 S377 S380 S562 a child asks whoever is asked where it was started", () => {
     const { layer, ran } = guarded()
     const asked: Array<Approvals.ApprovalRequest> = []
     return {
@@ -331,7 +331,7 @@ describe("Approvals", () => {
     }
   })
 
-  agentTest("a tool's handler inherits what holds for its agent, and can be overridden for one delegation", () => {
+  agentTest("S149 S377 a tool's handler inherits what holds for its agent, and can be overridden for one delegation", () => {
     const { layer, ran } = guarded()
     return {
       script: ({ depth, index }) => {

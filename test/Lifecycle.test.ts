@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, Exit, Fiber, type Layer, Logger, Scope } from "effect"
+import { Arbitrary, Clock, Effect, Exit, Fiber, type Layer, Logger, Scope } from "effect"
 import * as FileSessionStore from "../src/layers/FileSessionStore.ts"
 import { noUsage } from "../src/Session.ts"
 import { layerMemory, SessionStore } from "../src/SessionStore.ts"
@@ -7,6 +7,7 @@ import { Subagents } from "../src/Subagent.ts"
 import { leakCheck, snapshot, tempDir } from "./utils/leaks.ts"
 import { type Options, runProgram, withStore } from "./utils/lifecycle.ts"
 import * as checks from "./utils/lifecycleChecks.ts"
+import { turnClock } from "./utils/lifecycleClock.ts"
 import { Program } from "./utils/lifecycleProgram.ts"
 import { answered, ended, header, said, started } from "./utils/sessionEvents.ts"
 
@@ -31,7 +32,7 @@ const issuesOf = (
         ...options.directory === undefined ? [] : checks.locks(options.directory),
         ...yield* checks.wrongSessions(store)
       ]
-    }))
+    })).pipe(Effect.provideService(Clock.Clock, options.directory === undefined ? turnClock() : yield* Clock.Clock))
     return [
       ...issues,
       ...options.directory === undefined ? [] : checks.holders(options.directory),
@@ -55,7 +56,7 @@ const holds = (run: (program: Program) => Effect.Effect<ReadonlyArray<string>, u
       Arbitrary.schema(Program),
       (program) =>
         Effect.flatMap(run(program), (issues) => issues.length === 0 ? Effect.succeed(true) : Effect.fail(issues)),
-      { runs, size: 60, maxShrinks: 300 }
+      { runs, size: 60, maxShrinks: 100 }
     )
     assert.strictEqual(result._tag, "Passed", Arbitrary.formatCheckFailure(result))
   }).pipe(

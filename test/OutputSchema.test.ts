@@ -95,7 +95,7 @@ describe("OutputSchema.fromSchema", () => {
       ])
     }))
 
-  it.effect("accepts records, a suspended root and a struct with a check", () =>
+  it.effect("S577 accepts records, a suspended root and a struct with a check", () =>
     Effect.gen(function*() {
       for (
         const schema of [
@@ -311,7 +311,7 @@ describe("OutputSchema.fromJsonSchema", () => {
       yield* Effect.flip(Schema.encodeEffect(schema)({ verdict: 1 }))
     }))
 
-  it("S440 S179 lists all violations in its message, with paths", () => {
+  it("S51 S179 S440 lists all violations in its message, with paths", () => {
     const result = OutputSchema.fromJsonSchemaResult({
       type: "object",
       properties: { a: { type: ["string"] }, b: { type: "array", items: [{}] } },

@@ -102,7 +102,7 @@ describe("Session", () => {
       )
     })
 
-    it("says what is wrong with a header", () => {
+    it("S36 says what is wrong with a header", () => {
       const wrong: ReadonlyArray<readonly [unknown, RegExp]> = [
         [undefined, /./],
         [[], /./],

@@ -71,6 +71,29 @@ export const sessionStoreConformance = (
     )
 
     test(
+      "keeps a session whose scope failed, and forgets one that was discarded with its lease",
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const failing = (discard: boolean, id: string) =>
+          Effect.gen(function*() {
+            const scope = yield* Scope.make()
+            const log = yield* Scope.provide(store.create(header(id)), scope)
+            if (discard) yield* log.discard!
+            assert.deepStrictEqual(yield* store.header(id), header(id))
+            yield* Scope.close(scope, Exit.fail("no"))
+          })
+        yield* failing(false, "kept")
+        yield* failing(true, "discarded")
+        assert.deepStrictEqual(yield* listed, ["kept"])
+        assert.strictEqual(yield* tagOf(store.header("discarded")), "SessionNotFound")
+        const again = yield* store.create(header("discarded"))
+        assert.deepStrictEqual(again.header, header("discarded"))
+        // one that was there before cannot be discarded by who opens it
+        yield* Effect.scoped(Effect.map(store.open("kept"), (log) => assert.isUndefined(log.discard)))
+      })
+    )
+
+    test(
       "reads back what was appended, equal and in order",
       Effect.gen(function*() {
         const store = yield* SessionStore

@@ -10,7 +10,7 @@ const turn = (seq: number, number: number): ReadonlyArray<Session.KnownEvent> =>
   ended(seq + 3, number)
 ]
 
-describe("Session.validate", () => {
+describe("S202 Session.validate", () => {
   it("finds nothing wrong with a good log", () => {
     const events: ReadonlyArray<Session.Event> = [
       { _tag: "DescriptorRecorded", seq: 0, at: 0, descriptor: {} },

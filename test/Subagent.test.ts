@@ -26,7 +26,7 @@ const names = Subagent.Subagents.use((subagents) =>
 const alone = Layer.mergeAll(Subagent.layer(), Layer.succeed(CurrentAgent, agent()))
 
 describe("Subagents: the registry", () => {
-  it.effect("S37 S39 S288 a provider is there for as long as its layer, and comes and goes once", () =>
+  it.effect("S28 S37 S39 S288 a provider is there for as long as its layer, and comes and goes once", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const seen = yield* watching(subagents.events)
@@ -102,7 +102,7 @@ describe("Subagents: the registry", () => {
       Effect.provide(alone)
     ))
 
-  it.effect("S307 S598 an empty name and a missing method fail InvalidProvider", () =>
+  it.effect("S64 S307 S598 an empty name and a missing method fail InvalidProvider", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const nameless = yield* Effect.flip(
@@ -174,7 +174,7 @@ describe("Subagents: the registry", () => {
       )
     ))
 
-  it.effect("S10 concurrent starts of one provider are kept apart", () =>
+  it.effect("S10 S560 concurrent starts of one provider are kept apart", () =>
     Effect.gen(function*() {
       const open = yield* Deferred.make<void>()
       const puppets = puppeteer({ opening: () => Deferred.await(open) })
@@ -226,7 +226,7 @@ describe("Subagents: clients", () => {
       assert.deepInclude(error, { _tag: "StartFailed", reason: "NotInstalled" })
     }))
 
-  it.effect("S27 S93 a run has a method steer exactly when its provider can", () =>
+  it.effect("S8 S27 S93 a run has a method steer exactly when its provider can", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const steered: Array<unknown> = []
@@ -261,7 +261,7 @@ describe("Subagents: clients", () => {
       assert.deepStrictEqual(steered, ["directly", "steered", "negotiating"])
     }).pipe(Effect.provide(alone)))
 
-  it.effect("a run shows its child's progress and its names", () =>
+  it.effect("S574 a run shows its child's progress and its names", () =>
     Effect.gen(function*() {
       const alpha = yield* Subagent.Subagents.use((subagents) =>
         subagents.register(Alpha, {
@@ -348,7 +348,7 @@ describe("Result", () => {
   ]
 
   it.effect.each(errors.map((error) => [error._tag, error] as const))(
-    "S306 %s has a tag, says what it is about, and survives JSON",
+    "S49 S306 S599 %s has a tag, says what it is about, and survives JSON",
     ([tag, error]) =>
       Effect.gen(function*() {
         const codec: Schema.Codec<unknown, unknown> = Schema.toCodecJson(error.constructor as typeof Subagent.Cancelled)

@@ -23,7 +23,7 @@ const bySomebody = [...cancellers, ["its timeout", { abort: "timeout", aborted: 
 ]] as const
 
 describe("cancellation after publication", () => {
-  it.effect.each(bySomebody)("S76 S79 S82 by %s", ([, { abort, aborted }]) =>
+  it.effect.each(bySomebody)("S12 S76 S79 S82 S567 by %s", ([, { abort, aborted }]) =>
     Effect.gen(function*() {
       const puppets = puppeteer({ partial: "so far" })
       const alpha = yield* alphaOf(puppets.implementation)

@@ -24,7 +24,7 @@ const untouched = Effect.fnUntraced(function*(seen: ReadonlyArray<Subagent.Subag
 const seenOf = Subagent.Subagents.use((subagents) => watching(subagents.events))
 
 describe("cancellation before publication", () => {
-  it.effect.each(cancellers)("S73 S75 by %s in the same tick", ([, { abort, cancelled }]) =>
+  it.effect.each(cancellers)("S12 S73 S75 by %s in the same tick", ([, { abort, cancelled }]) =>
     Effect.gen(function*() {
       const seen = yield* seenOf
       let released = 0

@@ -133,7 +133,7 @@ const attempt = Effect.fnUntraced(function*(faults: ReadonlyArray<Fault>) {
 }, (effect) => Effect.provide(effect, Subagent.layer(), { local: true }))
 
 describe("Subagents: what is checked", () => {
-  it.effect("S44 S45 the checks come in their order, and none lets the provider hear of a bad request", () =>
+  it.effect("S44 S45 S46 the checks come in their order, and none lets the provider hear of a bad request", () =>
     Effect.gen(function*() {
       let pairs = 0
       for (const [index, first] of inOrder.entries()) {
@@ -157,7 +157,7 @@ describe("Subagents: what is checked", () => {
       ["S7", "maxTokens", { maxTokens: 1 }]
     ] as const
   )(
-    "S294 S295 S296 S297 (%s) what lacks %s cannot be asked for it, with whatever value",
+    "S7 S294 S295 S296 S297 (%s) what lacks %s cannot be asked for it, with whatever value",
     ([, lacks, request]) =>
       Effect.gen(function*() {
         assert.deepInclude(yield* attempt([lacking(lacks, request)]), {
@@ -248,7 +248,7 @@ const badInput: ReadonlyArray<Fault> = [
   }))
 ]
 
-describe("Subagents: bad input", () => {
+describe("S15 S51 Subagents: bad input", () => {
   it.effect.each(badInput.map((fault) => [fault.name, fault] as const))(
     "%s",
     ([name, fault]) =>
@@ -281,7 +281,7 @@ describe("Subagents: bad input", () => {
       }).pipe(Effect.provide(Subagent.layer()))
   )
 
-  it.effect("what is at the edge of the allowed passes", () =>
+  it.effect("S15 what is at the edge of the allowed passes", () =>
     Effect.gen(function*() {
       const puppets = puppeteer()
       const alpha = yield* Subagent.Subagents.use((subagents) => subagents.register(Alpha, puppets.implementation))

@@ -55,7 +55,7 @@ const violations: ReadonlyArray<readonly [string, RegExp, Start]> = [
   ["has no agent, nor says so", /no run/, () => Effect.succeed({ ...child(), localAgent: undefined })]
 ]
 
-describe("S597 what a provider promises", () => {
+describe("S47 S583 S597 what a provider promises", () => {
   it.effect.each(violations)(
     "a child that %s is released, and the start fails",
     ([, issue, start]) =>
@@ -85,7 +85,7 @@ describe("S597 what a provider promises", () => {
       }).pipe(Effect.provide(inProcess))
   )
 
-  it.effect("S25 S26 S71 a child in this process that keeps them all", () =>
+  it.effect("S25 S26 S58 S71 a child in this process that keeps them all", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const agents = yield* Agents

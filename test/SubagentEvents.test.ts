@@ -18,7 +18,7 @@ const run = <A, E, R>(effect: Effect.Effect<A, E, R>) => effect.pipe(on(agent())
 const tags = (events: ReadonlyArray<Subagent.SubagentEvent>) => events.map((event) => event._tag)
 
 describe("events", () => {
-  it.effect("S54 S55 S300 S303 one start, when the provider is done, and one end, for one run of one parent", () =>
+  it.effect("S34 S54 S55 S58 S300 S303 one start, when the provider is done, and one end, for one run of one parent", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const open = yield* Deferred.make<void>()
@@ -88,7 +88,7 @@ describe("events", () => {
       ])
     }).pipe(run))
 
-  it.effect("S57 S301 S308 runs of one child id have ids of their own", () =>
+  it.effect("S57 S64 S301 S308 runs of one child id have ids of their own", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const puppets = puppeteer({ id: "the-same" })
@@ -112,7 +112,7 @@ describe("events", () => {
       ])
     }).pipe(run))
 
-  it.effect("S55 many runs at once pair exactly", () =>
+  it.effect("S55 S64 S308 many runs at once pair exactly", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const alpha = yield* alphaOf({
@@ -242,7 +242,7 @@ describe("events", () => {
       assert.deepStrictEqual(tags(slow).slice(-2), ["RunStarted", "RunEnded"])
     }).pipe(run))
 
-  it.effect("S62 S305 a subscriber that dies, fails or stops harms nobody", () =>
+  it.effect("S62 S63 S305 S580 a subscriber that dies, fails or stops harms nobody", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const puppets = puppeteer()

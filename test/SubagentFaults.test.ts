@@ -68,7 +68,7 @@ describe("a provider that gives no result", () => {
       yield* alpha.start({ prompt: "go" })
     }).pipe(run))
 
-  it.effect("S557 diagnostics are bounded", () =>
+  it.effect("S557 S599 diagnostics are bounded", () =>
     Effect.gen(function*() {
       const diagnostic = "é".repeat(5000)
       const results: Array<Effect.Effect<Subagent.Result<unknown>, Subagent.RunFailed>> = [

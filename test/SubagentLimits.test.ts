@@ -43,7 +43,7 @@ describe("depth", () => {
 })
 
 describe("the queue of one parent", () => {
-  it.effect("S602 ten run at once, and the others start in the order in which they came", () =>
+  it.effect("S563 S602 ten run at once, and the others start in the order in which they came", () =>
     Effect.gen(function*() {
       const puppets = puppeteer()
       const alpha = yield* alphaOf(puppets.implementation)
@@ -119,7 +119,7 @@ describe("the queue of one parent", () => {
       assert.strictEqual(yield* running, 1)
     }).pipe(run, on(agent({ limits: { maxChildren: 1 } }))))
 
-  it.effect("the wait has a deadline, which is told, and others wait on", () =>
+  it.effect("S563 the wait has a deadline, which is told, and others wait on", () =>
     Effect.gen(function*() {
       const puppets = puppeteer()
       const alpha = yield* alphaOf(puppets.implementation)

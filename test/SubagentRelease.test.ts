@@ -127,7 +127,7 @@ describe("a release that fails", () => {
     alphaOf({ start: () => Effect.as(finalizer(effect), child({ result: Effect.succeed(says(text)) })) })
 
   it.effect.each([["an error", new Error("disk full")], ["a defect that cannot be shown", unprintable]] as const)(
-    "S451 by dying of %s: the result is held by ReleaseFailed, and known to who waits for it",
+    "S83 S451 by dying of %s: the result is held by ReleaseFailed, and known to who waits for it",
     ([, defect]) =>
       Effect.gen(function*() {
         errors.length = 0
@@ -203,7 +203,7 @@ describe("a release that fails", () => {
       assert.isTrue(error._tag === "ReleaseFailed" && error.result?._tag === "Completed")
     }).pipe(run))
 
-  it.effect("S259 when the run fails as well, both are kept", () =>
+  it.effect("S83 S259 when the run fails as well, both are kept", () =>
     Effect.gen(function*() {
       const failed = new Subagent.RunFailed({ provider: "alpha", reason: "DurabilityFailed", diagnostic: "no space" })
       const alpha = yield* alphaOf({
@@ -219,7 +219,7 @@ describe("a release that fails", () => {
       assert.deepStrictEqual(both.run, failed)
     }).pipe(run))
 
-  it.effect("a cancelled child that ignores everything is a survivor, and its scope closes all the same", () =>
+  it.effect("S579 a cancelled child that ignores everything is a survivor, and its scope closes all the same", () =>
     Effect.gen(function*() {
       const wake = yield* Deferred.make<void>()
       let released = false

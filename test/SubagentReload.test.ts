@@ -131,7 +131,7 @@ describe("a provider that is reloaded", () => {
       assert.strictEqual((yield* Effect.flip(subagents.delegate("alpha", { prompt: "5" })))._tag, "ProviderNotFound")
     }).pipe(run))
 
-  it.effect("S65 a start that the old one is at work on goes through", () =>
+  it.effect("S65 S585 a start that the old one is at work on goes through", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const puppets = puppeteer({ opening: () => Effect.sleep("1 second") })

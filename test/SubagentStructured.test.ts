@@ -148,7 +148,7 @@ describe("structured results", () => {
       assert.isTrue(result._tag === "Failed" && !result.diagnostic.includes("secret"))
     }).pipe(run))
 
-  it.effect("S299 a schema whose root is no object never reaches the provider", () =>
+  it.effect("S14 S299 a schema whose root is no object never reaches the provider", () =>
     Effect.gen(function*() {
       const puppets = puppeteer()
       const alpha = yield* Subagent.Subagents.use((subagents) => subagents.register(Alpha, puppets.implementation))
@@ -162,7 +162,7 @@ describe("structured results", () => {
       assert.strictEqual(puppets.calls, 0)
     }).pipe(run))
 
-  it.effect("a user's own JSON Schema is checked by itself, and decoded like any other", () =>
+  it.effect("S14 a user's own JSON Schema is checked by itself, and decoded like any other", () =>
     Effect.gen(function*() {
       const schema = yield* OutputSchema.fromJsonSchema({
         type: "object",

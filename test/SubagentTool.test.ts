@@ -209,7 +209,7 @@ describe("SubagentTool", () => {
 
     for (const maxDepth of ["3", NaN, Infinity, -Infinity, -1, 1.5, -0, 2 ** 53, null]) {
       const shown = Object.is(maxDepth, -0) ? "-0" : JSON.stringify(maxDepth) === "null" ? String(maxDepth) : maxDepth
-      it.effect(`S245 S497 a maxDepth of ${shown} fails the layer`, () =>
+      it.effect(`S245 S497 S591 S601 a maxDepth of ${shown} fails the layer`, () =>
         Effect.gen(function*() {
           // no type stops a program without types
           const error = yield* built(SubagentTool.make("delegate", Scripted.Scripted, { maxDepth: maxDepth as number }))
@@ -219,7 +219,7 @@ describe("SubagentTool", () => {
         }).pipe(Effect.provide(program([]))))
     }
 
-    it.effect("S245 S498 a filter without any list fails the layer", () =>
+    it.effect("S245 S498 S591 S601 a filter without any list fails the layer", () =>
       Effect.gen(function*() {
         const error = yield* built(SubagentTool.make("delegate", Scripted.Scripted, { toolFilter: {} }))
         assert.deepInclude(error, { _tag: "InvalidRequest", field: "toolFilter" })
@@ -235,7 +235,7 @@ describe("SubagentTool", () => {
       ["timeout", "no duration", { timeout: "soon" as "1 second" }]
     ]
     for (const [field, value, options] of malformed) {
-      it.effect(`S245 a ${field} of ${value} fails the layer`, () =>
+      it.effect(`S245 S591 S601 a ${field} of ${value} fails the layer`, () =>
         Effect.gen(function*() {
           const error = yield* built(SubagentTool.make("delegate", Scripted.Scripted, options))
           assert.deepInclude(error, { _tag: "InvalidRequest", field })
@@ -269,7 +269,7 @@ describe("SubagentTool", () => {
     }
 
     for (const [capability, misfit] of Object.entries(misfits)) {
-      it.effect(`S246 S508 without ${capability} at the provider of its name, its option fails the layer`, () =>
+      it.effect(`S246 S508 S591 S601 without ${capability} at the provider of its name, its option fails the layer`, () =>
         Effect.gen(function*() {
           const error = yield* built(SubagentTool.make("delegate", "weak", misfit as { readonly persona: string }))
           assert.deepInclude(error, { _tag: "UnsupportedCapability", provider: "weak", capability })
@@ -296,7 +296,7 @@ describe("SubagentTool", () => {
     const A = SubagentTool.make("ask", Scripted.Scripted)
     const B = SubagentTool.make("ask", Spawn.Spawn)
 
-    it.effect("S249 two tools of one name in one registry are refused", () =>
+    it.effect("S249 S575 S601 two tools of one name in one registry are refused", () =>
       Effect.gen(function*() {
         yield* Layer.build(AgentTools.layer(Toolkit.make(A)).pipe(Layer.provide(SubagentTool.layer(A))))
         const error = yield* Effect.flip(

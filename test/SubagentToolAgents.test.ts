@@ -90,7 +90,7 @@ describe("SubagentTool in our agents", () => {
       ]]
     }))))
 
-  it.effect("files that a child made reach the parent's model and survive in its log", () =>
+  it.effect("S22 files that a child made reach the parent's model and survive in its log", () =>
     Effect.gen(function*() {
       const root = yield* rootAgent
       yield* root.prompt("Go")
@@ -154,7 +154,7 @@ describe("SubagentTool in our agents", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  describe("many at once (S265)", () => {
+  describe("many at once (S265, S484, S560)", () => {
     const count = 20
     const calls = Array.from(
       { length: count },
@@ -253,7 +253,7 @@ describe("SubagentTool in our agents", () => {
         yield* assertSound(root)
       }).pipe(Effect.provide(delegating([Scripted.refuse("NotInstalled", "no such program")]))))
 
-    it.effect("arguments that do not fit", () =>
+    it.effect("S51 arguments that do not fit", () =>
       Effect.gen(function*() {
         const root = yield* rootAgent
         assert.strictEqual((yield* root.prompt("Go")).text, "done")

@@ -79,7 +79,7 @@ describe("SubagentTool in a program of its own", () => {
       assert.deepStrictEqual(history.content.map(({ role }) => role), ["user", "assistant", "tool", "assistant"])
     }).pipe(Effect.provide(handlers), Effect.provide(program([[Scripted.text("All is well")]]))))
 
-  it.effect("S265 several calls in one response run at the same time", () =>
+  it.effect("S265 S484 several calls in one response run at the same time", () =>
     Effect.gen(function*() {
       const both = yield* Deferred.make<void>()
       let running = 0

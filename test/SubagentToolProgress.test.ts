@@ -25,7 +25,7 @@ describe("SubagentTool shows progress", () => {
     ["text", "c"]
   ]
 
-  it.effect("reaches whoever watches the parent, all of it before the answer, and no log", () =>
+  it.effect("S574 reaches whoever watches the parent, all of it before the answer, and no log", () =>
     Effect.gen(function*() {
       const root = yield* rootAgent
       const fiber = yield* Effect.forkChild(

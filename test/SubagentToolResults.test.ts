@@ -114,7 +114,7 @@ describe("SubagentTool", () => {
     })
   })
 
-  describe("a child that did not complete (S258, S485)", () => {
+  describe("a child that did not complete (S258, S485, S559, S595)", () => {
     const said = Scripted.text("so far")
     const outcomes: ReadonlyArray<readonly [string, Scripted.Act, { readonly [key: string]: string }]> = [
       ["aborted by a person", Scripted.abort("user"), { error: "the agent was cancelled (user)", reason: "Aborted" }],
@@ -209,7 +209,7 @@ describe("SubagentTool", () => {
     const stuck = Effect.die(new Error("the process is still there"))
     const releaseFailed = (diagnostic: string) => `a run of provider "scripted" could not be released: ${diagnostic}`
 
-    it.effect("a failed release is told together with the answer", () =>
+    it.effect("S558 S595 a failed release is told together with the answer", () =>
       Effect.gen(function*() {
         const one = yield* result(Delegate)
         assert.isTrue(one.isFailure)
@@ -232,7 +232,7 @@ describe("SubagentTool", () => {
         release: stuck
       }]))))
 
-    it.effect("a failed result and a failed release are both told", () =>
+    it.effect("S558 S595 a failed result and a failed release are both told", () =>
       Effect.gen(function*() {
         const one = yield* result(Delegate)
         const { diagnostic, ...rest } = one.encodedResult as SubagentTool.Failure
@@ -247,7 +247,7 @@ describe("SubagentTool", () => {
         release: stuck
       }]))))
 
-    it.effect("a run without a result and a failed release are both told, once", () =>
+    it.effect("S558 S595 a run without a result and a failed release are both told, once", () =>
       Effect.gen(function*() {
         const one = yield* result(Delegate)
         const { diagnostic = "", ...rest } = one.encodedResult as SubagentTool.Failure

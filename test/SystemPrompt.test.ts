@@ -127,7 +127,7 @@ describe("SystemPrompt", () => {
     })
   }))
 
-  agentTest("S395 a persona is its child's alone, and nothing that is inherited", () => ({
+  agentTest("S17 S395 a persona is its child's alone, and nothing that is inherited", () => ({
     script: () => [text("done")],
     root: { persona: "you are the root" },
     with: [SystemPrompt.layerSection(section("persona", 0, "you are anyone"))],

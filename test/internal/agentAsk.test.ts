@@ -26,7 +26,7 @@ const watched = Effect.fnUntraced(function*() {
 })
 
 describe("ask", () => {
-  agentTest("tries again after what may pass, as the schedule says", () => ({
+  agentTest("S582 tries again after what may pass, as the schedule says", () => ({
     script: [[overloaded], [overloaded], [text("hello")]],
     options: { retry: Schedule.spaced("10 seconds") },
     body: Effect.gen(function*() {
@@ -146,7 +146,7 @@ describe("ask", () => {
     })
   }))
 
-  agentTest("the text of a restarted step is not the text of a turn that fails", () => ({
+  agentTest("S596 the text of a restarted step is not the text of a turn that fails", () => ({
     script: [[text("half"), overloaded], [overloaded]],
     options: { retry: Schedule.recurs(1) },
     body: Effect.gen(function*() {

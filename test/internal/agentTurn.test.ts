@@ -113,7 +113,7 @@ describe("a turn", () => {
     }
   })
 
-  agentTest("an answer without a finish never counts as whole", () => ({
+  agentTest("S582 an answer without a finish never counts as whole", () => ({
     script: [[text("half a sen"), cut], [text("the whole sentence")]],
     options: { retry: immediately },
     body: Effect.gen(function*() {
@@ -123,7 +123,7 @@ describe("a turn", () => {
     })
   }))
 
-  agentTest("an answer that keeps breaking off fails it, with what was streamed", () => {
+  agentTest("S596 an answer that keeps breaking off fails it, with what was streamed", () => {
     let ran = false
     return {
       script: () => [text("half a sen"), call("t", {}), cut],
@@ -154,7 +154,7 @@ describe("a turn", () => {
     })
   }))
 
-  agentTest("S556 its text is the last that is not empty", () => ({
+  agentTest("S556 S596 its text is the last that is not empty", () => ({
     script: [[text("looking"), call("t", {}, "1")], [text("  "), call("t", {}, "2")], []],
     with: [tool("t", () => Effect.succeed(1))],
     body: Effect.gen(function*() {

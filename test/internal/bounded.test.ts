@@ -15,7 +15,7 @@ describe("boundText", () => {
     }
   })
 
-  it("S557 cuts at 4096 bytes, between characters, and shows it", () => {
+  it("S557 S599 cuts at 4096 bytes, between characters, and shows it", () => {
     for (const character of ["a", "é", "€", "🙂", "e\u0301"]) {
       for (let shift = 0; shift < 4; shift++) {
         const cut = boundText("x".repeat(shift) + character.repeat(5000))

@@ -72,7 +72,7 @@ describe("FileSessionStore leases", () => {
   describe("a writer that is held up exactly between its look at the lease and its write", () => {
     const lease = 300
 
-    it.live("is told that it lost the lease, and what it writes then is not read", () =>
+    it.live("S572 is told that it lost the lease, and what it writes then is not read", () =>
       Effect.gen(function*() {
         const directory = yield* tempDir
         const { gate, store } = yield* gatedStoreOn({ directory, host: "there", lease })

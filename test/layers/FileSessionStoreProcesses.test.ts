@@ -11,7 +11,7 @@ import { assertHeld, locks, readAll, storeOn } from "../utils/sessionStores.ts"
 leakCheck()
 
 describe("FileSessionStore in two processes", () => {
-  it.live("never hold one session", () =>
+  it.live("S572 never hold one session", () =>
     Effect.gen(function*() {
       const directory = yield* tempDir
       const store = yield* storeOn({ directory })
@@ -34,7 +34,7 @@ describe("FileSessionStore in two processes", () => {
       assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1, 2])
     }), 60_000)
 
-  it.live("take over at once from one that was killed, and lose nothing it had flushed", () =>
+  it.live("S572 take over at once from one that was killed, and lose nothing it had flushed", () =>
     Effect.gen(function*() {
       const directory = yield* tempDir
       const store = yield* storeOn({ directory })

@@ -161,7 +161,7 @@ describe("Fork", () => {
     })
   }))
 
-  agentTest("S164 S403 a child that says nothing has nothing to say, not its parent's last words", () => ({
+  agentTest("S22 S164 S403 a child that says nothing has nothing to say, not its parent's last words", () => ({
     script: { root: [[text("one")]], children: [[[]]] },
     body: Effect.gen(function*() {
       yield* (yield* agentOf("root")).prompt("first")
@@ -239,7 +239,7 @@ describe("Fork", () => {
     })
   }))
 
-  agentTest("S205 S406 tells what it can do", () => ({
+  agentTest("S28 S205 S406 tells what it can do", () => ({
     script: [],
     body: Effect.gen(function*() {
       const info = (yield* (yield* Subagent.Subagents).providers).find(({ name }) => name === "fork")!

@@ -28,7 +28,7 @@ leakCheck()
 const listed = Agents.use((agents) => Effect.map(agents.list, (all) => all.map(({ id }) => id as string)))
 
 describe("Spawn", () => {
-  agentTest("S381 one scripted answer completes with its text", () => ({
+  agentTest("S22 S381 S567 one scripted answer completes with its text", () => ({
     script: [[text("hel", "lo")]],
     body: Effect.gen(function*() {
       const result = yield* Spawn.delegate({ prompt: "Say hello" })
@@ -39,7 +39,7 @@ describe("Spawn", () => {
     })
   }))
 
-  agentTest("S356 S71 S153 S383 S390 a child is a live agent with a session of its own until it is released", () => {
+  agentTest("S71 S153 S356 S383 S390 S548 a child is a live agent with a session of its own until it is released", () => {
     const gate = moment()
     return {
       script: [[wait(gate.passed), text("done")]],
@@ -193,7 +193,7 @@ describe("Spawn", () => {
     })
   }))
 
-  agentTest("S386 S84 what becomes of a child is a result", () => ({
+  agentTest("S84 S386 S565 what becomes of a child is a result", () => ({
     script: ({ prompt }) => {
       switch (textsOf({ prompt } as never)[0]) {
         case "user: length":
@@ -232,7 +232,7 @@ describe("Spawn", () => {
     })
   }))
 
-  agentTest("S361 what comes after a child's last turn does not change its result", () => {
+  agentTest("S165 S361 what comes after a child's last turn does not change its result", () => {
     const { gate, reached, store } = held((call, { id }) => call === "flush" && id !== "root")
     return {
       store,
@@ -253,7 +253,7 @@ describe("Spawn", () => {
     }
   })
 
-  agentTest("a child may have several turns: its result is the last one's, its usage all of them's", () => {
+  agentTest("S165 a child may have several turns: its result is the last one's, its usage all of them's", () => {
     const gate = moment()
     return {
       script: ({ index }) => index === 0 ? [wait(gate.passed), text("first")] : [text("second")],
@@ -269,7 +269,7 @@ describe("Spawn", () => {
     }
   })
 
-  agentTest("S205 S389 S392 S405 it can do everything a provider can, and starts children side by side", () => {
+  agentTest("S28 S205 S389 S392 S405 it can do everything a provider can, and starts children side by side", () => {
     const gate = moment()
     return {
       script: () => [wait(gate.passed), text("done")],

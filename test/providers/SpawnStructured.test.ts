@@ -144,7 +144,7 @@ describe("a structured result", () => {
     }
   })
 
-  agentTest("S192 S414 is asked for once more when the child only writes, with its tool forced", () => ({
+  agentTest("S192 S414 S577 is asked for once more when the child only writes, with its tool forced", () => ({
     script: [[text("it is fine")], [answer()]],
     body: Effect.gen(function*() {
       const { id, result } = yield* audit()

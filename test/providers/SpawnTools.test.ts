@@ -66,7 +66,7 @@ describe("a child's tools", () => {
     }
   })
 
-  agentTest("S160 are what its filter leaves", () => ({
+  agentTest("S16 S160 are what its filter leaves", () => ({
     script: () => [text("done")],
     with: some,
     body: Effect.gen(function*() {
@@ -76,7 +76,7 @@ describe("a child's tools", () => {
     })
   }))
 
-  agentTest("S146 S159 S371 S397 an unknown name in its filter starts nothing", () => ({
+  agentTest("S51 S146 S159 S371 S397 an unknown name in its filter starts nothing", () => ({
     script: [],
     with: some,
     root: { restriction: { deny: ["exec"] } },
@@ -120,9 +120,9 @@ describe("a child's tools", () => {
         })
         yield* creating.passed
         allow.push("exec")
+        prompt.push(Prompt.makePart("text", { text: "and more" }))
         yield* created.now
         const run = yield* Fiber.join(starting)
-        prompt.push(Prompt.makePart("text", { text: "and more" }))
         yield* run.result
         const [request] = yield* (yield* ScriptedModel).requestsOf(run.id)
         assert.deepStrictEqual(request.tools, ["read"])
@@ -156,7 +156,7 @@ describe("a child's tools", () => {
     })
   }))
 
-  agentTest("S148 S160 restrictions intersect downward, over three generations", () => ({
+  agentTest("S16 S148 S160 restrictions intersect downward, over three generations", () => ({
     script: generations,
     with: [
       ...some,

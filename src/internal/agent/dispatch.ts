@@ -107,12 +107,8 @@ const needsApproval = (
 ): Effect.Effect<boolean> => {
   const needs = tool.needsApproval
   if (needs === undefined || typeof needs === "boolean") return Effect.succeed(needs === true)
-  // the parameters of a dynamic tool may be described by a JSON Schema, which decodes nothing
-  const params: Effect.Effect<unknown, Schema.SchemaError, unknown> = Schema.isSchema(tool.parametersSchema)
-    ? Schema.decodeUnknownEffect(tool.parametersSchema)(call.params)
-    : Effect.succeed(call.params)
   // a question that cannot be put, or that fails, is answered with yes: it needs approval
-  return params.pipe(
+  return Schema.decodeUnknownEffect(tool.parametersSchema)(call.params).pipe(
     Effect.flatMap((params) => {
       const answer = needs(params, { toolCallId: call.id, messages })
       return Effect.isEffect(answer) ? answer : Effect.succeed(answer)

@@ -77,11 +77,16 @@ export const make = Effect.fnUntraced(function*(options: {
     const draft = path.join(presence.directory, String(created++))
     const target = path.join(store.directory, header.id)
     let place = draft
+    let discarded = false
     const at = (name: string) => storeFailed(operation, path.join(draft, name))
     yield* Effect.mapError(fs.makeDirectory(draft), at(""))
     yield* Scope.addFinalizerExit(
       own,
-      (exit) => Exit.isSuccess(exit) ? Effect.void : Effect.ignore(fs.remove(place, { recursive: true, force: true }))
+      // the last of its finalizers: the log is closed by then, and its lock gone
+      (exit) =>
+        Exit.isSuccess(exit) && !discarded
+          ? Effect.void
+          : Effect.ignore(fs.remove(place, { recursive: true, force: true }))
     )
 
     yield* writeSynced(fs, path.join(draft, Header.headerFile), encoded).pipe(Effect.mapError(at(Header.headerFile)))
@@ -113,7 +118,7 @@ export const make = Effect.fnUntraced(function*(options: {
     yield* Scope.addFinalizer(own, Lease.removeLock(fs, path.join(target, "0.lock")))
     yield* Effect.mapError(syncStore, storeFailed(operation, store.directory))
 
-    return yield* residence.hold(
+    const log = yield* residence.hold(
       own,
       makeLog(header, presence, {
         epoch: 0,
@@ -123,6 +128,7 @@ export const make = Effect.fnUntraced(function*(options: {
         next: seed.length
       })
     )
+    return { ...log, discard: Effect.sync(() => void (discarded = true)) }
   })
 
   const inTheWay = (target: string): Effect.Effect<FileSystem.File.Type | undefined> =>

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import type { Agent, Agents, ComposeError, TurnOutcome } from "../../Agent.ts"
+import type { Agent, Agents, ComposeError, Content, TurnOutcome } from "../../Agent.ts"
 import { unseen } from "../../internal/seam/check.ts"
 import type { Event } from "../../Session.ts"
 import type { CreateError } from "../../SessionStore.ts"
@@ -91,18 +91,17 @@ class ChildRun implements Subagent.ProviderRun<InProcess> {
   readonly localAgent: Option.Option<Agent>
   readonly #agent: Agent
   readonly #capturing: Capture | undefined
-  readonly #prompt: Subagent.CommonRequest["prompt"]
+  readonly #prompt: Content
   /** Whether its caller is to go on before the child acts. */
   readonly #later: boolean
   #sent = false
 
-  constructor(agent: Agent, request: Subagent.ResolvedStart<InProcess>, capturing: Capture | undefined) {
+  constructor(agent: Agent, prompt: Content, later: boolean, capturing: Capture | undefined) {
     this.localAgent = Option.some(agent)
     this.#agent = agent
     this.#capturing = capturing
-    // sent later than it was asked for
-    this.#prompt = typeof request.prompt === "string" ? request.prompt : request.prompt.slice()
-    this.#later = !(unseen in request)
+    this.#prompt = prompt
+    this.#later = later
   }
 
   get id(): string {
@@ -155,6 +154,8 @@ export const start = (
 ): Effect.Effect<Subagent.ProviderRun<InProcess>, Subagent.StartError<InProcess>, Scope.Scope> => {
   const { parent } = request
   const capturing = Option.getOrUndefined(Option.map(request.output, capture))
+  // it is sent later than it was asked for
+  const prompt = typeof request.prompt === "string" ? request.prompt : request.prompt.slice()
   return Effect.mapBoth(
     agents.create({
       cwd: parent.cwd,
@@ -177,7 +178,7 @@ export const start = (
       closedBy: Effect.map(request.abortCause, Option.getOrElse(() => "disposed" as const))
     }),
     {
-      onSuccess: (agent) => new ChildRun(agent, request, capturing),
+      onSuccess: (agent) => new ChildRun(agent, prompt, !(unseen in request), capturing),
       onFailure: (error) => startError(provider, error)
     }
   )
