@@ -232,15 +232,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const { closedBy } = composition
     return {
       agent,
-      close: (exit) => {
+      close: () => {
         if (agents.get(header.id) === agent) agents.delete(header.id)
-        const closing = closedBy === undefined
+        return closedBy === undefined
           ? live.close(state, "disposed")
           : Effect.flatMap(closedBy, (cause) => live.close(state, cause))
-        // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
-        const unseen = Exit.isFailure(exit) && header.parent !== undefined &&
-          transcript.next === (header.seedLength ?? 0)
-        return unseen && log.discard !== undefined ? Effect.andThen(log.discard, closing) : closing
       }
     }
   }
@@ -270,11 +266,19 @@ const make = Effect.fnUntraced(function*(options: Options) {
           ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
           ...(label === undefined ? undefined : { label })
         }
-        return guarded(
-          // seen through once it is begun: an interruption on the way out would lose hold of the session that it made
-          () => store.create(header, options.seed),
-          (log) => enliven(options, checked, header, depth, log, transcript)
-        )
+        // a session is kept from the moment that somebody got to see its agent, or that it has something to keep
+        let wanted = false
+        return guarded(store.create(header, options.seed, { unwanted: () => !wanted }), (log) => {
+          const { agent, close } = enliven(options, checked, header, depth, log, transcript)
+          return {
+            agent,
+            close: (exit) => {
+              // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
+              wanted = Exit.isSuccess(exit) || parent === undefined || transcript.next > seed.length
+              return close(exit)
+            }
+          }
+        })
       })
     })
 
@@ -302,17 +306,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
   // What is acquired has a scope of its own, so that a failed start gives it back before the failure is seen; a live
   // agent closes before it does.
   const guarded = <A, E>(
-    acquire: (restore: <B, E2, R>(effect: Effect.Effect<B, E2, R>) => Effect.Effect<B, E2, R>) => Effect.Effect<
-      A,
-      E,
-      Scope.Scope
-    >,
+    acquire: Effect.Effect<A, E, Scope.Scope>,
     use: (a: A) => Enlivened
   ): Effect.Effect<Agent, E, Scope.Scope> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.withFiber((fiber) => {
         const scope = Scope.makeUnsafe()
-        return Effect.matchCauseEffect(Effect.provideService(acquire(restore), Scope.Scope, scope), {
+        return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
           onFailure: (cause) => Effect.andThen(Scope.close(scope, Exit.failCause(cause)), Effect.failCause(cause)),
           onSuccess: (a) => {
             const { agent, close } = use(a)
@@ -332,7 +332,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   return Agents.of({
     create,
-    open: (id, options) => guarded((restore) => restore(open(id, options)), (enlivened) => enlivened()),
+    open: (id, options) => guarded(open(id, options), (enlivened) => enlivened()),
     get: (id) => Effect.sync(() => Option.fromNullishOr(agents.get(id))),
     list: Effect.sync(() => Array.from(agents.values()))
   })

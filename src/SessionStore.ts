@@ -155,8 +155,6 @@ export type AppendError = LeaseLost | StoreFailed
  *   the log; anything else is a defect. Returns when the events are accepted, which on a durable store is not yet when
  *   they are safe.
  * - `appendUnsafe`: the same, done by the call itself, for logs whose append only hands the events over
- * - `discard`: asks for the session to be gone as soon as its lease is, as if it had never been; only the log of a
- *   session that was created has it
  * - `flush`: returns when all that was accepted before is as safe as the store can make it.
  *
  * @category models
@@ -166,7 +164,6 @@ export interface SessionLog {
   readonly header: Session.Header
   readonly append: (events: ReadonlyArray<Session.Event>) => Effect.Effect<void, AppendError>
   readonly appendUnsafe?: ((events: ReadonlyArray<Session.Event>) => Exit.Exit<void, AppendError>) | undefined
-  readonly discard?: Effect.Effect<void> | undefined
   readonly flush: Effect.Effect<void, AppendError>
 }
 
@@ -184,7 +181,8 @@ export type Entry =
  * Storage of sessions.
  *
  * - `durability`: whether what was flushed survives the process
- * - `create`: stores a new session, with the copied events of a fork before any of its own, and acquires its lease
+ * - `create`: stores a new session, with the copied events of a fork before any of its own, and acquires its lease.
+ *   `unwanted` is asked when the lease ends: whether the session goes with it, as if it had never been
  * - `open`: acquires the lease of a stored session. Does not repair: see `Agents.open`
  * - `header`: reads one header
  * - `read`: the events from `from` on (0 by default), as they are stored now; needs no lease
@@ -198,7 +196,8 @@ export class SessionStore extends Context.Service<SessionStore, {
   readonly durability: "volatile" | "durable"
   readonly create: (
     header: Session.Header,
-    seed?: ReadonlyArray<Session.Event> | undefined
+    seed?: ReadonlyArray<Session.Event> | undefined,
+    options?: { readonly unwanted?: (() => boolean) | undefined } | undefined
   ) => Effect.Effect<SessionLog, CreateError, Scope.Scope>
   readonly open: (id: string) => Effect.Effect<SessionLog, OpenError, Scope.Scope>
   readonly header: (id: string) => Effect.Effect<Session.Header, ReadError>
@@ -223,15 +222,14 @@ interface MemorySession {
 const makeMemory = (): SessionStore["Service"] => {
   const sessions = new Map<string, MemorySession>()
 
-  const lease = (session: MemorySession, created: boolean): Effect.Effect<SessionLog, never, Scope.Scope> =>
+  const lease = (session: MemorySession, unwanted?: () => boolean): Effect.Effect<SessionLog, never, Scope.Scope> =>
     Effect.contextWith((context: Context.Context<Scope.Scope>) => {
       const token = {}
-      let discarded = false
       session.holder = token
       const release = Effect.sync(() => {
         if (session.holder !== token) return
         session.holder = undefined
-        if (discarded) sessions.delete(session.header.id)
+        if (unwanted?.() === true) sessions.delete(session.header.id)
       })
       const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
         if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
@@ -247,7 +245,6 @@ const makeMemory = (): SessionStore["Service"] => {
         header: session.header,
         append: (events) => Effect.suspend(() => appendUnsafe(events)),
         appendUnsafe,
-        discard: created ? Effect.sync(() => void (discarded = true)) : undefined,
         flush: Effect.suspend(() =>
           session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
         )
@@ -273,19 +270,19 @@ const makeMemory = (): SessionStore["Service"] => {
 
   return SessionStore.of({
     durability: "volatile",
-    create: (header, seed) =>
+    create: (header, seed, options) =>
       Effect.suspend((): Effect.Effect<SessionLog, CreateError, Scope.Scope> => {
         if (sessions.has(header.id)) return Effect.fail(new SessionExists({ id: header.id }))
         const session: MemorySession = { header, events: seed === undefined ? [] : [...seed], holder: undefined }
         sessions.set(header.id, session)
-        return lease(session, true)
+        return lease(session, options?.unwanted)
       }),
     open: (id) =>
       Effect.flatMap(
         find(id),
         (session): Effect.Effect<SessionLog, OpenError, Scope.Scope> =>
           session.holder === undefined
-            ? lease(session, false)
+            ? lease(session)
             : Effect.fail(new HeldElsewhere({ id, holder: "this process" }))
       ),
     header: (id) => Effect.map(find(id), (session) => session.header),

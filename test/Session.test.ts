@@ -111,7 +111,12 @@ describe("Session", () => {
         [{ ...header("a"), depth: -1 }, /depth/],
         [{ ...header("a"), depth: 1.5 }, /depth/],
         [{ ...header("a"), origin: { kind: "child" } }, /origin/],
-        [{ ...header("a"), createdAt: "now" }, /createdAt/]
+        [{ ...header("a"), createdAt: "now" }, /createdAt/],
+        [{ ...header("a"), createdAt: -1 }, /createdAt/],
+        [{ ...header("a"), seedLength: -1 }, /seedLength/],
+        [{ ...header("a"), seedLength: 0.5 }, /seedLength/],
+        [{ ...header("a"), cwd: undefined }, /cwd/],
+        [{ ...header("a"), label: 7 }, /label/]
       ]
       for (const [json, pattern] of wrong) {
         assert.match(Result.getOrThrow(Result.flip(Session.decodeHeader(json))), pattern)

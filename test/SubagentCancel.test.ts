@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { Lifetime } from "../src/CurrentAgent.ts"
-import { noUsage } from "../src/Session.ts"
+import { AbortCause, noUsage } from "../src/Session.ts"
 import * as Subagent from "../src/Subagent.ts"
 import { leakCheck } from "./utils/leaks.ts"
 import { able, agent, child, on, puppeteer, settled, watching } from "./utils/seam.ts"
@@ -14,6 +14,13 @@ class Alpha extends Subagent.Provider<Alpha>()("alpha", able) {}
 
 const alphaOf = (implementation: Subagent.Implementation<typeof able>) =>
   Subagent.Subagents.use((subagents) => subagents.register(Alpha, implementation))
+
+/** A reason that refuses to be looked at. */
+class Cancelling {
+  get cause(): never {
+    throw new Error("no")
+  }
+}
 
 const seenOf = Subagent.Subagents.use((subagents) => watching(subagents.events))
 
@@ -76,6 +83,22 @@ describe("cancellation after publication", () => {
       assert.deepStrictEqual(puppets.started.map((puppet) => puppet.released), [true, false])
       puppets.started[1].say("fine")
       assert.strictEqual((yield* two.result)._tag, "Completed")
+    }).pipe(Effect.provide(Subagent.layer()), on(agent())))
+
+  it.effect("S12 S197 one of five causes is told, whatever an aborted signal carries", () =>
+    Effect.gen(function*() {
+      const causes = ["parent", "user", "disposed", "timeout", "budget"]
+      assert.sameMembers(Array.from(AbortCause.literals), causes)
+      const puppets = puppeteer()
+      const alpha = yield* alphaOf(puppets.implementation)
+      for (const reason of [undefined, new Error("broken"), "timeout", { cause: "user" }, new Cancelling()]) {
+        const controller = new AbortController()
+        const run = yield* alpha.start({ prompt: "go", signal: controller.signal })
+        controller.abort(reason)
+        assert.deepInclude(yield* run.result, { _tag: "Aborted", cause: "parent" })
+        const early = yield* Effect.flip(alpha.start({ prompt: "go", signal: controller.signal }))
+        assert.deepStrictEqual(early, new Subagent.Cancelled({ cause: "parent" }))
+      }
     }).pipe(Effect.provide(Subagent.layer()), on(agent())))
 
   it.effect("the first cause counts", () =>

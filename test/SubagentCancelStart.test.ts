@@ -142,6 +142,36 @@ describe("cancellation before publication", () => {
       }).pipe(Effect.provide(Subagent.layer()), on(agent({ limits: { maxChildren: 1 } })))
   )
 
+  it.effect.each(
+    [
+      ["fails", Effect.fail(new Subagent.StartFailed({ provider: "alpha", reason: "Exited", diagnostic: "killed" }))],
+      ["dies", Effect.die(new Error("broken"))],
+      ["gives a child", Effect.void]
+    ] as const
+  )("S590 a provider that %s on its way down is not mistaken for the reason", ([, last]) =>
+    Effect.gen(function*() {
+      const seen = yield* seenOf
+      const controller = new AbortController()
+      const puppets = puppeteer({
+        opening: () =>
+          Effect.uninterruptible(Effect.andThen(
+            Effect.callback<void>((resume) => {
+              controller.signal.addEventListener("abort", () => resume(Effect.void), { once: true })
+            }),
+            last
+          ))
+      })
+      const alpha = yield* alphaOf(puppets.implementation)
+      const starting = yield* Effect.forkChild(
+        Effect.flip(alpha.start({ prompt: "go", signal: controller.signal })),
+        { startImmediately: true }
+      )
+      controller.abort()
+      assert.deepStrictEqual(yield* Fiber.join(starting), new Subagent.Cancelled({ cause: "parent" }))
+      assert.isTrue(puppets.started.every((puppet) => puppet.released))
+      yield* untouched(seen)
+    }).pipe(Effect.provide(Subagent.layer()), on(agent())))
+
   it.effect("a signal that aborts between the checks and the start is not missed", () =>
     Effect.gen(function*() {
       const controller = new AbortController()

@@ -157,7 +157,7 @@ describe("Subagents: what is checked", () => {
       ["S7", "maxTokens", { maxTokens: 1 }]
     ] as const
   )(
-    "S7 S294 S295 S296 S297 (%s) what lacks %s cannot be asked for it, with whatever value",
+    "S6 S7 S294 S295 S296 S297 (%s) what lacks %s cannot be asked for it, with whatever value",
     ([, lacks, request]) =>
       Effect.gen(function*() {
         assert.deepInclude(yield* attempt([lacking(lacks, request)]), {
@@ -367,5 +367,25 @@ describe("Subagents: what a provider gets", () => {
       assert.strictEqual(request.prompt, prompt)
       assert.isTrue(output._tag === "Some" && output.value.jsonSchema.type === "object")
       yield* run.interrupt
+    }).pipe(Effect.provide(Subagent.layer())))
+
+  it.effect("S13 S19 a record of its own with the caller's values, and never a depth or parent that somebody asks for", () =>
+    Effect.gen(function*() {
+      const puppets = puppeteer()
+      const alpha = yield* Subagent.Subagents.use((subagents) => subagents.register(Alpha, puppets.implementation))
+      const parent = agent({ depth: 1 })
+      const shared = { prompt: [text("look")], toolFilter: { deny: ["shell"] }, outputSchema: Finding }
+      const asked = Object.freeze({ ...shared, depth: 0, parent: agent({ id: "somebody else" }), runId: "mine" })
+      const run = yield* on(parent)(alpha.start(loosely(asked)))
+      const { request } = puppets.started[0]
+      for (const [field, value] of Object.entries(shared)) {
+        assert.strictEqual((request as unknown as Loose)[field], value, field)
+      }
+      assert.notStrictEqual(request as unknown, asked)
+      assert.isFalse(Object.isFrozen(request))
+      assert.strictEqual(request.depth, 2)
+      assert.strictEqual(request.parent, parent)
+      assert.strictEqual(request.runId, run.runId)
+      assert.notStrictEqual(run.runId, "mine")
     }).pipe(Effect.provide(Subagent.layer())))
 })

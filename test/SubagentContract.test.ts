@@ -2,6 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Layer, Option, type Scope } from "effect"
 import { Agents } from "../src/Agent.ts"
 import { CurrentAgent } from "../src/CurrentAgent.ts"
+import * as Fork from "../src/providers/Fork.ts"
+import * as Scripted from "../src/providers/Scripted.ts"
+import * as Spawn from "../src/providers/Spawn.ts"
 import type { SessionId } from "../src/Session.ts"
 import * as Subagent from "../src/Subagent.ts"
 import { agents } from "./utils/agents.ts"
@@ -13,6 +16,32 @@ leakCheck()
 class Alpha extends Subagent.Provider<Alpha>()("alpha", able) {}
 class Steered extends Subagent.Provider<Steered>()("steered", { ...unable, steer: true }) {}
 class Negotiating extends Subagent.Provider<Negotiating>()("negotiating", { ...unable, steer: "negotiated" }) {}
+
+/** That it compiles says that the flags are literals. */
+const literal: { readonly outputSchema: true; readonly steer: true; readonly resume: false } = Spawn.Spawn.capabilities
+
+describe("what a provider's class says", () => {
+  it("S6 S9 S28 S476 its name, eight flags of its own, frozen, and whether a child knows its parent's conversation", () => {
+    const flags = { ...unable }
+    class First extends Subagent.Provider<First>()("first", flags) {}
+    class Second extends Subagent.Provider<Second>()("second", flags) {}
+    const names = ["outputSchema", "depthLimit", "toolFilter", "persona", "model", "maxTokens", "steer", "resume"]
+    for (const provider of [First, Second, Steered, Negotiating, Spawn.Spawn, Fork.Fork, Scripted.Scripted]) {
+      assert.sameMembers(Object.keys(provider.capabilities), names)
+      assert.isTrue(Object.isFrozen(provider.capabilities))
+      assert.throws(() => Object.assign(provider.capabilities, { steer: "maybe" }), TypeError)
+      for (const flag of Object.values(provider.capabilities)) assert.include([true, false, "negotiated"], flag)
+      assert.strictEqual(provider.inheritsParentContext, provider.providerName === "fork")
+    }
+    assert.deepStrictEqual([First.providerName, Second.providerName], ["first", "second"])
+    // no record is shared, and what becomes of the one it was made from is of no interest
+    assert.notStrictEqual(First.capabilities as object, Second.capabilities)
+    Object.assign(flags, { persona: true })
+    assert.isFalse(First.capabilities.persona)
+    assert.strictEqual(Negotiating.capabilities.steer, "negotiated")
+    assert.deepInclude(Spawn.Spawn.capabilities, literal)
+  })
+})
 
 type Run = Subagent.ProviderRun<typeof able>
 type Request = Subagent.ResolvedStart<typeof able>
@@ -100,6 +129,7 @@ describe("S47 S583 S597 what a provider promises", () => {
       assert.strictEqual(made.header.depth, 2)
       yield* settled
       assert.deepInclude(seen[1], { _tag: "RunStarted", id: run.id, local: true })
+      assert.deepInclude(seen[2], { _tag: "RunEnded", id: run.id, local: true })
     }).pipe(Effect.provide(inProcess)))
 
   it.effect("a child in this process whose id runs already, here or elsewhere", () =>

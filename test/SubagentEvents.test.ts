@@ -271,6 +271,25 @@ describe("events", () => {
       assert.deepStrictEqual(tags(seen), ["ProviderAdded", "RunStarted", "RunEnded", "ProviderRemoved"])
     }).pipe(run))
 
+  it.effect("S35 S38 S63 S289 a subscriber that dies at ProviderAdded keeps no provider from being registered", () =>
+    Effect.gen(function*() {
+      const subagents = yield* Subagent.Subagents
+      const dying = yield* Effect.forEach(
+        [Effect.die("dead"), Effect.fail("failed"), Effect.interrupt],
+        (effect) => Effect.forkChild(Effect.exit(Stream.runForEach(subagents.events, () => effect))),
+        { concurrency: "unbounded" }
+      )
+      const seen = yield* watching(subagents.events)
+      yield* settled
+      const alpha = yield* alphaOf({ start: () => Effect.sync(() => child({ result: Effect.succeed(says("")) })) })
+      for (const fiber of dying) assert.isTrue(Exit.isFailure(yield* Fiber.join(fiber)))
+      assert.deepStrictEqual((yield* subagents.providers).map((info) => info.name), ["alpha"])
+      assert.deepInclude(yield* alpha.delegate({ prompt: "go" }), { _tag: "Completed", text: "" })
+      yield* settled
+      assert.deepStrictEqual(tags(seen), ["ProviderAdded", "RunStarted", "RunEnded"])
+      assert.deepInclude(seen[2], { outcome: "Completed", text: "", output: [] })
+    }).pipe(run))
+
   it.effect("a subscriber may delegate, and cancel, in what it hears", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents

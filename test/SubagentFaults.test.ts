@@ -20,7 +20,7 @@ const run = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   effect.pipe(on(agent()), Effect.provide(Subagent.layer({ grace: "2 seconds" })), Effect.provide(logger))
 
 describe("a provider that gives no result", () => {
-  it.effect("S60 S85 S304 that fails: everybody who holds the run sees the failure", () =>
+  it.effect("S35 S60 S85 S304 that fails: everybody who holds the run sees the failure", () =>
     Effect.gen(function*() {
       const seen = yield* Subagent.Subagents.use((subagents) => watching(subagents.events))
       const failed = new Subagent.RunFailed({ provider: "alpha", reason: "DurabilityFailed", diagnostic: "no space" })

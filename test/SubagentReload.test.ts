@@ -135,6 +135,7 @@ describe("a provider that is reloaded", () => {
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const puppets = puppeteer({ opening: () => Effect.sleep("1 second") })
+      const seen = yield* watching(subagents.events)
       const scope = yield* Scope.make()
       yield* Scope.provide(subagents.register(Alpha, puppets.implementation), scope)
       const starting = yield* Effect.forkScoped(subagents.start("alpha", { prompt: "go" }), { startImmediately: true })
@@ -143,5 +144,15 @@ describe("a provider that is reloaded", () => {
       const started = yield* Fiber.join(starting)
       puppets.started[0].say("done")
       assert.strictEqual((yield* started.result).text, "done")
+      yield* started.released
+      assert.isTrue(puppets.started[0].released)
+      assert.deepStrictEqual(yield* subagents.running, [])
+      yield* settled
+      assert.deepStrictEqual(seen.map((event) => event._tag), [
+        "ProviderAdded",
+        "ProviderRemoved",
+        "RunStarted",
+        "RunEnded"
+      ])
     }).pipe(run))
 })

@@ -134,12 +134,13 @@ describe("SystemPrompt", () => {
     body: Effect.gen(function*() {
       const pirate = yield* Spawn.start({ prompt: "go", persona: "you are a pirate in {{cwd}}" })
       const plain = yield* Spawn.start({ prompt: "go" })
-      yield* pirate.result
-      yield* plain.result
+      const nobody = yield* Spawn.start({ prompt: "go", persona: "" })
+      for (const run of [pirate, plain, nobody]) yield* run.result
       const model = yield* ScriptedModel
       const first = (id: string) => Effect.map(model.requestsOf(id), ([request]) => systemOf(request))
       assert.strictEqual(yield* first(pirate.id), "you are a pirate in /work")
       assert.strictEqual(yield* first(plain.id), "you are anyone")
+      assert.strictEqual(yield* first(nobody.id), "")
     })
   }))
 

@@ -28,7 +28,7 @@ leakCheck()
 const listed = Agents.use((agents) => Effect.map(agents.list, (all) => all.map(({ id }) => id as string)))
 
 describe("Spawn", () => {
-  agentTest("S22 S381 S567 one scripted answer completes with its text", () => ({
+  agentTest("S22 S381 one scripted answer completes with its text", () => ({
     script: [[text("hel", "lo")]],
     body: Effect.gen(function*() {
       const result = yield* Spawn.delegate({ prompt: "Say hello" })
@@ -224,7 +224,7 @@ describe("Spawn", () => {
       ])
       const [, , other, , failed] = results
       assert.strictEqual(other._tag === "Other" && other.reason, "max-steps")
-      assert.deepStrictEqual(failed.output, [])
+      for (const index of [1, 3, 4]) assert.deepStrictEqual(results[index].output, [])
       assert.deepStrictEqual(failed._tag === "Failed" && [failed.reason, failed.retryable], [
         "AuthenticationError",
         false

@@ -15,17 +15,17 @@ const ids = Effect.gen(function*() {
   return entries.map((entry) => entry._tag === "Session" ? String(entry.header.id) : entry.id)
 })
 
-/** A store whose `create` of a child tells, and returns only when it may. */
+/** A store whose `create` of a child cannot be interrupted, and takes a moment when it is done. */
 const held = (inner: Layer.Layer<SessionStore, unknown>, created: Deferred.Deferred<void>) =>
   Layer.effect(
     SessionStore,
     Effect.map(SessionStore, (store) => ({
       ...store,
-      create: (header, seed) =>
+      create: (header, seed, options) =>
         header.parent === undefined
-          ? store.create(header, seed)
+          ? store.create(header, seed, options)
           : Effect.tap(
-            store.create(header, seed),
+            store.create(header, seed, options),
             Effect.andThen(Deferred.succeed(created, undefined), Effect.yieldNow)
           )
     }))

@@ -46,7 +46,7 @@ const failedFor = (result: Subagent.Result<unknown>): string =>
   result._tag === "Failed" ? result.reason : assert.fail(`the result is ${JSON.stringify(result)}`)
 
 describe("a structured result", () => {
-  agentTest("S181 S188 S191 S407 S408 is captured by a call, which ends the work", () => ({
+  agentTest("S181 S186 S188 S191 S407 S408 S420 is captured by a call, which ends the work", () => ({
     script: [[text("here it is"), answer()], [text("never asked for")]],
     body: Effect.gen(function*() {
       const { id, result } = yield* audit()
@@ -55,6 +55,13 @@ describe("a structured result", () => {
       assert.deepStrictEqual((yield* resultsOf(id)).map(({ isFailure, result }) => [isFailure, result]), [
         [false, recorded]
       ])
+      // the value is that of the logged call, and its acknowledgement says nothing of it
+      const calls = (yield* eventsOf(id)).flatMap((event) =>
+        event._tag === "MessageAppended" && event.message.role === "assistant"
+          ? event.message.content.filter((part) => part.type === "tool-call")
+          : []
+      )
+      assert.deepStrictEqual(calls.map(({ params }) => params), [finding])
       const all = yield* requests(id)
       assert.strictEqual(all.length, 1)
       assert.deepStrictEqual(all[0].tools, ["structured_output"])
@@ -228,7 +235,7 @@ describe("a structured result", () => {
     }
   })
 
-  agentTest("S185 a value that is valid and whose turn is cancelled before it is logged does not count", () => {
+  agentTest("S185 S419 a value that is valid and whose turn is cancelled before it is logged does not count", () => {
     const reached = moment()
     return {
       script: [[call("slow", {}), answer()]],

@@ -3,9 +3,10 @@ import { Context, Effect, Exit, Fiber, Option, Schema, SchemaGetter, Scope } fro
 import { Agents } from "../../src/Agent.ts"
 import * as inProcess from "../../src/providers/internal/inProcess.ts"
 import * as Spawn from "../../src/providers/Spawn.ts"
+import { StoreFailed } from "../../src/SessionStore.ts"
 import * as Subagent from "../../src/Subagent.ts"
 import { call, ScriptedModel, text, wait } from "../../src/testing/ScriptedModel.ts"
-import { agentOf, agentTest, moment, resultsOf, settle, textsOf, tool } from "../utils/agentTest.ts"
+import { agentOf, agentTest, moment, resultsOf, settle, textsOf, tool, wrapped } from "../utils/agentTest.ts"
 import { leakCheck } from "../utils/leaks.ts"
 
 leakCheck()
@@ -150,6 +151,23 @@ describe("structured runs", () => {
       }
     })
   }
+
+  agentTest("S186 S419 a value whose result cannot be stored does not count", () => ({
+    breaks: true,
+    store: wrapped((log) => ({
+      header: log.header,
+      append: (events) =>
+        events.some((event) => event._tag === "MessageAppended" && event.message.role === "tool")
+          ? Effect.fail(new StoreFailed({ operation: "append", what: "disk full" }))
+          : log.append(events),
+      flush: log.flush
+    })),
+    script: () => [answer({ n: 1 })],
+    body: Effect.gen(function*() {
+      const result = yield* Spawn.delegate({ prompt: "count", outputSchema: Count })
+      assert.strictEqual(result._tag === "Failed" && result.reason, "StoreFailed")
+    })
+  }))
 
   agentTest("a child that is asked again owes its value again: the last one counts", () => {
     const gate = moment()

@@ -63,7 +63,8 @@ export const make = Effect.fnUntraced(function*(options: {
   const create = Effect.fnUntraced(function*(
     own: Scope.Closeable,
     header: Session.Header,
-    seed: ReadonlyArray<Session.Event>
+    seed: ReadonlyArray<Session.Event>,
+    unwanted: (() => boolean) | undefined
   ): Effect.fn.Return<SessionLog, CreateError> {
     const operation = `create session ${header.id}`
     if (!Header.isSessionId(header.id)) return yield* new StoreFailed({ operation, what: "not a session id" })
@@ -77,14 +78,13 @@ export const make = Effect.fnUntraced(function*(options: {
     const draft = path.join(presence.directory, String(created++))
     const target = path.join(store.directory, header.id)
     let place = draft
-    let discarded = false
     const at = (name: string) => storeFailed(operation, path.join(draft, name))
     yield* Effect.mapError(fs.makeDirectory(draft), at(""))
     yield* Scope.addFinalizerExit(
       own,
       // the last of its finalizers: the log is closed by then, and its lock gone
       (exit) =>
-        Exit.isSuccess(exit) && !discarded
+        Exit.isSuccess(exit) && unwanted?.() !== true
           ? Effect.void
           : Effect.ignore(fs.remove(place, { recursive: true, force: true }))
     )
@@ -118,7 +118,7 @@ export const make = Effect.fnUntraced(function*(options: {
     yield* Scope.addFinalizer(own, Lease.removeLock(fs, path.join(target, "0.lock")))
     yield* Effect.mapError(syncStore, storeFailed(operation, store.directory))
 
-    const log = yield* residence.hold(
+    return yield* residence.hold(
       own,
       makeLog(header, presence, {
         epoch: 0,
@@ -128,7 +128,6 @@ export const make = Effect.fnUntraced(function*(options: {
         next: seed.length
       })
     )
-    return { ...log, discard: Effect.sync(() => void (discarded = true)) }
   })
 
   const inTheWay = (target: string): Effect.Effect<FileSystem.File.Type | undefined> =>
@@ -230,10 +229,11 @@ export const make = Effect.fnUntraced(function*(options: {
 
   return SessionStore.of({
     durability: "durable",
-    create: (header, seed) =>
+    create: (header, seed, options) =>
       Effect.flatMap(
         Scope.Scope,
-        (outer) => Effect.uninterruptible(Residence.transfer(outer, (own) => create(own, header, seed ?? [])))
+        (outer) =>
+          Effect.uninterruptible(Residence.transfer(outer, (own) => create(own, header, seed ?? [], options?.unwanted)))
       ),
     open: (id) =>
       Effect.flatMap(
