@@ -162,14 +162,18 @@ describe("S47 S583 S597 what a provider promises", () => {
       assert.strictEqual((yield* many(alpha.start({ prompt: "go" }))).id, first.id)
     }).pipe(Effect.provide(inProcess)))
 
-  it.effect("a run can be steered exactly as its provider's flag says", () =>
+  it.effect("S8 a run can be steered exactly as its provider's flag says", () =>
     Effect.gen(function*() {
       const subagents = yield* Subagent.Subagents
       const steered = yield* subagents.register(Steered, { start: () => Effect.sync(child) as Effect.Effect<never> })
       const negotiating = yield* subagents.register(Negotiating, {
         start: () => Effect.sync(child) as Effect.Effect<never>
       })
+      const alpha = yield* subagents.register(Alpha, {
+        start: () => Effect.sync(() => ({ ...child(), steer: () => Effect.void })) as Effect.Effect<never>
+      })
       const errors = [
+        yield* Effect.flip(alpha.start({ prompt: "go" })),
         yield* Effect.flip(steered.start({ prompt: "go" })),
         yield* Effect.flip(negotiating.start({ prompt: "go" }))
       ]

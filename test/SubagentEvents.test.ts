@@ -276,13 +276,12 @@ describe("events", () => {
       const subagents = yield* Subagent.Subagents
       const dying = yield* Effect.forEach(
         [Effect.die("dead"), Effect.fail("failed"), Effect.interrupt],
-        (effect) => Effect.forkChild(Effect.exit(Stream.runForEach(subagents.events, () => effect))),
-        { concurrency: "unbounded" }
+        (effect) => Effect.forkChild(Stream.runForEach(subagents.events, () => effect), { startImmediately: true })
       )
       const seen = yield* watching(subagents.events)
       yield* settled
       const alpha = yield* alphaOf({ start: () => Effect.sync(() => child({ result: Effect.succeed(says("")) })) })
-      for (const fiber of dying) assert.isTrue(Exit.isFailure(yield* Fiber.join(fiber)))
+      for (const fiber of dying) assert.isTrue(Exit.isFailure(yield* Fiber.await(fiber)))
       assert.deepStrictEqual((yield* subagents.providers).map((info) => info.name), ["alpha"])
       assert.deepInclude(yield* alpha.delegate({ prompt: "go" }), { _tag: "Completed", text: "" })
       yield* settled

@@ -96,6 +96,7 @@ const violation = (
   if (!isRun(handle)) return "it gave back no run"
   const { steer } = provider.capabilities
   if (steer === true && typeof handle.steer !== "function") return "its run has no method steer"
+  if (steer === false && handle.steer !== undefined) return "its run has a method steer, against its flag"
   if (steer === "negotiated" && !Option.isOption(handle.steer)) return "its run does not say whether it can be steered"
   if (handle.id === "") return "the child has an empty id"
   if (handle.id === checked.parent.sessionId) return "the child has its parent's id"

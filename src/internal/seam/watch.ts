@@ -15,6 +15,7 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { type AbortCause, noUsage } from "../../Session.ts"
 import { awaitWithin, boundText } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
@@ -72,7 +73,7 @@ export const publish = (accepted: Accepted): AnyRun => {
   })
   claim.place.joins(info.id)
   shared.running.set(info.runId, { info, at: startedAt })
-  shared.events.publish({ _tag: "RunStarted", ...info, at: startedAt })
+  if (shared.events.observed) shared.events.publish({ _tag: "RunStarted", ...info, at: startedAt })
   if (timeout !== undefined) {
     const timer = fork(Effect.andThen(Effect.sleep(timeout), Effect.sync(() => canceller.cancel("timeout"))))
     claim.unlisten.push(() => timer.interruptUnsafe())
@@ -85,27 +86,19 @@ export const publish = (accepted: Accepted): AnyRun => {
       fork(end(live, undefined), { uninterruptible: true })
     })
   }
-  // made when they are asked for: most runs are only asked for one of them
+  const result = Deferred.await(live.result)
   return {
     id: info.id,
     runId: info.runId,
     provider: info.provider,
     localAgent: handle.localAgent,
-    get result() {
-      return Deferred.await(live.result)
-    },
-    get interrupt() {
-      return Effect.suspend(() => {
-        canceller.cancel("user")
-        return Deferred.await(live.result)
-      })
-    },
-    get progress() {
-      return handle.progress
-    },
-    get released() {
-      return Deferred.await(claim.released)
-    },
+    result,
+    interrupt: Effect.suspend(() => {
+      canceller.cancel("user")
+      return result
+    }),
+    progress: Stream.suspend(() => handle.progress),
+    released: Deferred.await(claim.released),
     steer: handle.steer
   }
 }
@@ -155,16 +148,18 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
   shared.running.delete(info.runId)
   const result = Exit.isSuccess(settled) ? settled.value : undefined
   const released = problems.length === 0
-  shared.events.publish({
-    _tag: "RunEnded",
-    ...info,
-    at,
-    outcome: result?._tag ?? "RunFailed",
-    text: result?.text ?? "",
-    output: result?.output ?? [],
-    usage: result?.usage ?? noUsage,
-    released
-  })
+  if (shared.events.observed) {
+    shared.events.publish({
+      _tag: "RunEnded",
+      ...info,
+      at,
+      outcome: result?._tag ?? "RunFailed",
+      text: result?.text ?? "",
+      output: result?.output ?? [],
+      usage: result?.usage ?? noUsage,
+      released
+    })
+  }
   Deferred.doneUnsafe(live.result, settled)
   const run = Exit.isFailure(settled) ? Option.getOrUndefined(Cause.findErrorOption(settled.cause)) : undefined
   over(
