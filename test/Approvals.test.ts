@@ -331,26 +331,30 @@ describe("Approvals", () => {
     }
   })
 
-  agentTest("S149 S377 a tool's handler inherits what holds for its agent, and can be overridden for one delegation", () => {
-    const { layer, ran } = guarded()
-    return {
-      script: ({ depth, index }) => {
-        if (depth === 2) return index === 0 ? [call("exec", { rm: false })] : [text("done")]
-        return index === 0 ? [call("inherit", {}), call("override", {})] : [text("done")]
-      },
-      with: [
-        layer,
-        Layer.unwrap(Effect.map(Spawn.Spawn, (spawn) =>
-          Layer.merge(
-            tool("inherit", () => Effect.map(spawn.delegate({ prompt: "go" }), ({ _tag }) => _tag)),
-            tool("override", () =>
-              Effect.map(Effect.provide(spawn.delegate({ prompt: "go" }), Approvals.layerDeny), ({ _tag }) => _tag))
-          )))
-      ],
-      body: Effect.gen(function*() {
-        yield* Effect.provide(Spawn.delegate({ prompt: "go" }), Approvals.layerAllow)
-        assert.strictEqual(ran.length, 1)
-      })
+  agentTest(
+    "S149 S377 a tool's handler inherits what holds for its agent, and can be overridden for one delegation",
+    () => {
+      const { layer, ran } = guarded()
+      return {
+        script: ({ depth, index }) => {
+          if (depth === 2) return index === 0 ? [call("exec", { rm: false })] : [text("done")]
+          return index === 0 ? [call("inherit", {}), call("override", {})] : [text("done")]
+        },
+        with: [
+          layer,
+          Layer.unwrap(Effect.map(Spawn.Spawn, (spawn) =>
+            Layer.merge(
+              tool("inherit", () => Effect.map(spawn.delegate({ prompt: "go" }), ({ _tag }) => _tag)),
+              tool("override", () =>
+                Effect.map(Effect.provide(spawn.delegate({ prompt: "go" }), Approvals.layerDeny), ({ _tag }) =>
+                  _tag))
+            )))
+        ],
+        body: Effect.gen(function*() {
+          yield* Effect.provide(Spawn.delegate({ prompt: "go" }), Approvals.layerAllow)
+          assert.strictEqual(ran.length, 1)
+        })
+      }
     }
-  })
+  )
 })

@@ -24,29 +24,32 @@ const untouched = Effect.fnUntraced(function*(seen: ReadonlyArray<Subagent.Subag
 const seenOf = Subagent.Subagents.use((subagents) => watching(subagents.events))
 
 describe("cancellation before publication", () => {
-  it.effect.each(cancellers)("S12 S73 S75 by %s in the same tick", ([, { abort, cancelled }]) =>
-    Effect.gen(function*() {
-      const seen = yield* seenOf
-      let released = 0
-      const puppets = puppeteer({
-        opening: () => Effect.andThen(Effect.addFinalizer(() => Effect.sync(() => released++)), Effect.never)
-      })
-      const alpha = yield* alphaOf(puppets.implementation)
-      const { cancel, close, inScope, lifetime, parent, signal } = yield* cancelWith(abort)
-      const starting = yield* Effect.forkChild(
-        Effect.flip(on(parent)(inScope(alpha.start({ prompt: "go", signal })))),
-        { startImmediately: true }
-      )
-      yield* cancel
-      const error = yield* Fiber.join(starting)
-      assert.deepInclude(error, cancelled)
-      assert.strictEqual(puppets.calls, 1)
-      assert.strictEqual(released, 1)
-      assert.strictEqual(listeners(signal), 0)
-      assert.strictEqual(lifetime.listeners, 0)
-      yield* untouched(seen)
-      yield* close
-    }).pipe(Effect.provide(Subagent.layer())))
+  it.effect.each(cancellers)(
+    "S12 S73 S75 by %s in the same tick",
+    ([, { abort, cancelled }]) =>
+      Effect.gen(function*() {
+        const seen = yield* seenOf
+        let released = 0
+        const puppets = puppeteer({
+          opening: () => Effect.andThen(Effect.addFinalizer(() => Effect.sync(() => released++)), Effect.never)
+        })
+        const alpha = yield* alphaOf(puppets.implementation)
+        const { cancel, close, inScope, lifetime, parent, signal } = yield* cancelWith(abort)
+        const starting = yield* Effect.forkChild(
+          Effect.flip(on(parent)(inScope(alpha.start({ prompt: "go", signal })))),
+          { startImmediately: true }
+        )
+        yield* cancel
+        const error = yield* Fiber.join(starting)
+        assert.deepInclude(error, cancelled)
+        assert.strictEqual(puppets.calls, 1)
+        assert.strictEqual(released, 1)
+        assert.strictEqual(listeners(signal), 0)
+        assert.strictEqual(lifetime.listeners, 0)
+        yield* untouched(seen)
+        yield* close
+      }).pipe(Effect.provide(Subagent.layer()))
+  )
 
   it.effect.each(cancellers)(
     "S69 by %s while it waits for its place",

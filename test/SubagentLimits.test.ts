@@ -48,11 +48,12 @@ describe("the queue of one parent", () => {
       const puppets = puppeteer()
       const alpha = yield* alphaOf(puppets.implementation)
       const prompts = Array.from({ length: 50 }, (_, index) => String(index))
-      const fibers = yield* Effect.forEach(prompts, (prompt) =>
-        Effect.forkChild(alpha.delegate({ prompt }), { startImmediately: true }))
+      const fibers = yield* Effect.forEach(
+        prompts,
+        (prompt) => Effect.forkChild(alpha.delegate({ prompt }), { startImmediately: true })
+      )
       yield* settled
-      const started = () =>
-        puppets.started.map((puppet) => puppet.request.prompt)
+      const started = () => puppets.started.map((puppet) => puppet.request.prompt)
       assert.deepStrictEqual(started(), prompts.slice(0, 10))
       // they end in an order of their own
       for (let ended = 1; ended <= 50; ended++) {

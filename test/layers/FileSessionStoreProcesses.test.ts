@@ -34,29 +34,33 @@ describe("FileSessionStore in two processes", () => {
       assert.deepStrictEqual(seqs(yield* readAll(store, "a")), [0, 1, 2])
     }), 60_000)
 
-  it.live("S572 take over at once from one that was killed, and lose nothing it had flushed", () =>
-    Effect.gen(function*() {
-      const directory = yield* tempDir
-      const store = yield* storeOn({ directory })
-      let next = 0
-      for (let round = 0; round < 3; round++) {
-        const child = yield* holder({ directory, id: "a" })
-        assert.strictEqual(yield* child.ask(round === 0 ? "create" : "open"), "ok")
-        assert.strictEqual(yield* child.ask(`append ${next}`), "ok")
-        assert.strictEqual(yield* child.ask(`append ${next + 1}`), "ok")
-        yield* child.kill
-        const before = performance.now()
-        yield* Effect.scoped(Effect.gen(function*() {
-          const log = yield* store.open("a")
-          assert.isBelow(performance.now() - before, 1_000)
-          yield* log.append([said(next + 2)])
-          yield* log.flush
-        }))
-        next += 3
-        assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, next))
-      }
-      assert.deepStrictEqual(locks(directory), [])
-    }), 60_000)
+  it.live(
+    "S572 take over at once from one that was killed, and lose nothing it had flushed",
+    () =>
+      Effect.gen(function*() {
+        const directory = yield* tempDir
+        const store = yield* storeOn({ directory })
+        let next = 0
+        for (let round = 0; round < 3; round++) {
+          const child = yield* holder({ directory, id: "a" })
+          assert.strictEqual(yield* child.ask(round === 0 ? "create" : "open"), "ok")
+          assert.strictEqual(yield* child.ask(`append ${next}`), "ok")
+          assert.strictEqual(yield* child.ask(`append ${next + 1}`), "ok")
+          yield* child.kill
+          const before = performance.now()
+          yield* Effect.scoped(Effect.gen(function*() {
+            const log = yield* store.open("a")
+            assert.isBelow(performance.now() - before, 1_000)
+            yield* log.append([said(next + 2)])
+            yield* log.flush
+          }))
+          next += 3
+          assert.deepStrictEqual(seqs(yield* readAll(store, "a")), range(0, next))
+        }
+        assert.deepStrictEqual(locks(directory), [])
+      }),
+    60_000
+  )
 
   it.live("clear away what one that was killed left", () =>
     Effect.gen(function*() {

@@ -39,38 +39,41 @@ describe("Spawn", () => {
     })
   }))
 
-  agentTest("S71 S153 S356 S383 S390 S548 a child is a live agent with a session of its own until it is released", () => {
-    const gate = moment()
-    return {
-      script: [[wait(gate.passed), text("done")]],
-      root: { depth: 1 },
-      body: Effect.gen(function*() {
-        const run = yield* Spawn.start({ prompt: "go", label: "helper" })
-        assert.deepStrictEqual(yield* listed, ["root", run.id])
-        const agent = Option.getOrThrow(run.localAgent)
-        assert.strictEqual(agent, yield* agentOf(run.id))
-        assert.deepStrictEqual({ ...agent.header, createdAt: 0 }, {
-          version: 1,
-          id: agent.id,
-          parent: (yield* CurrentAgent).sessionId,
-          depth: 2,
-          cwd: "/work",
-          createdAt: 0,
-          origin: { kind: "subagent", provider: "spawn" },
-          label: "helper"
+  agentTest(
+    "S71 S153 S356 S383 S390 S548 a child is a live agent with a session of its own until it is released",
+    () => {
+      const gate = moment()
+      return {
+        script: [[wait(gate.passed), text("done")]],
+        root: { depth: 1 },
+        body: Effect.gen(function*() {
+          const run = yield* Spawn.start({ prompt: "go", label: "helper" })
+          assert.deepStrictEqual(yield* listed, ["root", run.id])
+          const agent = Option.getOrThrow(run.localAgent)
+          assert.strictEqual(agent, yield* agentOf(run.id))
+          assert.deepStrictEqual({ ...agent.header, createdAt: 0 }, {
+            version: 1,
+            id: agent.id,
+            parent: (yield* CurrentAgent).sessionId,
+            depth: 2,
+            cwd: "/work",
+            createdAt: 0,
+            origin: { kind: "subagent", provider: "spawn" },
+            label: "helper"
+          })
+          assert.strictEqual(agent.identity.depth, 2)
+          yield* gate.now
+          yield* run.result
+          yield* run.released
+          yield* run.released
+          assert.deepStrictEqual(yield* listed, ["root"])
+          assert.strictEqual(yield* agent.status, "closed")
+          // a session outlives its agent
+          assert.strictEqual((yield* (yield* SessionStore).header(run.id)).label, "helper")
         })
-        assert.strictEqual(agent.identity.depth, 2)
-        yield* gate.now
-        yield* run.result
-        yield* run.released
-        yield* run.released
-        assert.deepStrictEqual(yield* listed, ["root"])
-        assert.strictEqual(yield* agent.status, "closed")
-        // a session outlives its agent
-        assert.strictEqual((yield* (yield* SessionStore).header(run.id)).label, "helper")
-      })
+      }
     }
-  })
+  )
 
   agentTest("S145 S206 S384 a child knows its prompt and nothing of its parent", () => ({
     script: { root: [[text("the secret is 42")]], children: [[text("done")]] },
