@@ -61,6 +61,8 @@ export class Lifetime {
   #ended: "interrupted" | "closed" | undefined
   #listeners: Set<() => void> | undefined
   #unfollow: (() => void) | undefined
+  #holds = 0
+  #free: Set<() => void> | undefined
 
   constructor(within?: Lifetime) {
     this.#within = within
@@ -69,6 +71,39 @@ export class Lifetime {
   /** How it ended, if it has: the agent's turn was interrupted, or the agent closed for good. */
   get ended(): "interrupted" | "closed" | undefined {
     return this.#ended ?? this.#within?.ended
+  }
+
+  /** Whether something that was delegated in it is not over yet. */
+  get held(): boolean {
+    return this.#holds > 0
+  }
+
+  /**
+   * Says that something is delegated in it, which ends with it within bounds of its own. Whoever waits for the end of
+   * the delegating turn is patient as long as that takes. Returns what says that it is over.
+   */
+  hold(): () => void {
+    this.#holds++
+    let held = true
+    return () => {
+      if (!held) return
+      held = false
+      if (--this.#holds > 0) return
+      const free = this.#free
+      this.#free = undefined
+      if (free !== undefined) { for (const listener of free) listener() }
+    }
+  }
+
+  /** Calls `listener`, which must not throw, once nothing holds it any more. Returns what takes it back. */
+  onFree(listener: () => void): () => void {
+    if (this.#holds === 0) {
+      listener()
+      return () => {}
+    }
+    const free = this.#free ??= new Set()
+    free.add(listener)
+    return () => void free.delete(listener)
   }
 
   /** Ends it, runs `first`, and then tells the listeners. Only the first call counts. */

@@ -250,6 +250,14 @@ const dropWaiting = (state: State, reason: SteerRejected["reason"], cause: Sessi
   }
 }
 
+// a turn has its grace, and what it delegated has its own before that: only then is it the turn that does not end
+const patience = (state: State, turn: Turn): Effect.Effect<void> =>
+  Effect.flatMap(Effect.sleep(state.grace), () => {
+    if (!turn.lifetime.held) return Effect.void
+    const free = Effect.callback<void>((resume) => Effect.sync(turn.lifetime.onFree(() => resume(Effect.void))))
+    return Effect.andThen(free, () => patience(state, turn))
+  })
+
 // interrupts the running turn, sees to it that it ends, and waits for that
 const stop = (
   state: State,
@@ -267,7 +275,7 @@ const stop = (
       const ended = restore(Deferred.await(turn.done))
       if (turn.phase === "ended" || turn.watchdog !== undefined) return ended
       return Effect.flatMap(
-        Effect.forkDetach(Effect.andThen(Effect.sleep(state.grace), giveUp(state, turn)), { startImmediately: true }),
+        Effect.forkDetach(Effect.andThen(patience(state, turn), giveUp(state, turn)), { startImmediately: true }),
         (fiber) => {
           turn.watchdog = fiber
           return ended

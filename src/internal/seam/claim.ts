@@ -56,6 +56,8 @@ export interface Claim {
   /** Done when nothing of it is alive, or what is left has been given up. */
   readonly released: Deferred.Deferred<void, ReleaseFailed>
   readonly unlisten: Array<() => void>
+  /** Tells the delegating turn that it need not be patient any more. */
+  readonly letGo: () => void
 }
 
 /** @internal Claims on behalf of `parent` in the scope of the caller; nothing when that scope is closed. */
@@ -86,7 +88,7 @@ export const claim = (
           return Effect.exit(Deferred.await(released))
         })
       ),
-      { canceller, place, scope: Scope.makeUnsafe(), guard, released, unlisten }
+      { canceller, place, scope: Scope.makeUnsafe(), guard, released, unlisten, letGo: parent.lifetime.hold() }
     )
   })
 
@@ -98,6 +100,7 @@ export const silence = (claim: Claim): void => {
 /** @internal Tells everybody who waits for the end. */
 export const over = (claim: Claim, exit: Exit.Exit<void, ReleaseFailed>): void => {
   Deferred.doneUnsafe(claim.released, exit)
+  claim.letGo()
   // takes its finalizer out of the caller's scope; there is nothing left for it to do
   Scope.closeUnsafe(claim.guard, Exit.void)
 }
