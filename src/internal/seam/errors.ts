@@ -2,7 +2,7 @@
  * How starting, running and releasing a child can fail.
  */
 import * as Schema from "effect/Schema"
-import { AbortCause } from "../../Session.ts"
+import { AbortCause } from "../session/events.ts"
 import { Result } from "./result.ts"
 
 /**

@@ -2,8 +2,8 @@
  * What comes of a run.
  */
 import * as Schema from "effect/Schema"
-import * as Session from "../../Session.ts"
 import { OutputPart } from "../agent/model.ts"
+import * as Session from "../session/events.ts"
 
 const common = {
   text: Schema.String,
