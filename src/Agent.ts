@@ -8,6 +8,7 @@
  */
 import type * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -38,6 +39,7 @@ import * as live from "./internal/agent/live.ts"
 import {
   AgentClosed,
   type Content,
+  type Delivery,
   InvalidAgent,
   type OutputPart,
   type Progress,
@@ -53,24 +55,20 @@ import { SessionStore } from "./SessionStore.ts"
 import { personaSection, type Section, SystemPrompt } from "./SystemPrompt.ts"
 
 export type { ComposeError, Composition, CreateOptions, OpenOptions } from "./internal/agent/composition.ts"
-export { AgentClosed, type Content, InvalidAgent, type OutputPart, type Progress, SteerRejected, type TurnOutcome }
+export {
+  AgentClosed,
+  type Content,
+  type Delivery,
+  InvalidAgent,
+  type OutputPart,
+  type Progress,
+  SteerRejected,
+  type TurnOutcome
+}
 
 // -----------------------------------------------------------------------------
 // models
 // -----------------------------------------------------------------------------
-
-/**
- * How a message is sent: by whom (a `user` by default), under which id it is stored (a new one by default), and whether
- * an idle agent sets to work only when the sender has gone on (`later`), instead of within the call.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Delivery {
-  readonly source?: Session.Source | undefined
-  readonly messageId?: string | undefined
-  readonly later?: boolean | undefined
-}
 
 /**
  * A live agent.
@@ -107,7 +105,7 @@ export interface Agent {
   readonly status: Effect.Effect<"idle" | "running" | "closed">
   readonly last: Effect.Effect<Option.Option<TurnOutcome>>
   readonly usage: Effect.Effect<Session.Usage>
-  readonly transcript: Effect.Effect<ReadonlyArray<Session.Transcript["messages"][number]>>
+  readonly transcript: Effect.Effect<ReadonlyArray<Prompt.Message>>
   readonly events: Stream.Stream<Session.Event, ReadError>
   readonly progress: Stream.Stream<Progress>
   readonly survivors: Effect.Effect<ReadonlyArray<string>>
@@ -350,8 +348,11 @@ export const layer = (
   Layer.effect(Agents, make(options))
 
 /**
- * The top of a tree of agents: a stored session on whose behalf a program delegates. With an `id`, the session of that
- * id is opened again where it exists, and with it the right to its children (design of `CurrentAgent`).
+ * The top of a tree of agents: a stored session on whose behalf a program delegates, for as long as the layer lives.
+ *
+ * With an `id`, the session of that id is opened again where it exists, and with it the right to its children. Its
+ * working directory and label are those it was created with, whatever `cwd` and `label` say; a `depth` may only deepen
+ * it. Fails as `Agents.create` and `Agents.open` do: `HeldElsewhere` when somebody else holds the session.
  *
  * @category layers
  * @since 0.1.0

@@ -61,7 +61,6 @@ export class DuplicateTool extends Schema.TaggedError<DuplicateTool>("effect-sub
 // models
 // -----------------------------------------------------------------------------
 
-// the record of tools is invariant in `WithHandler`, so a registry of many toolkits can only hold its widest form
 /**
  * A toolkit whose tools are only known at run time, with all that its handlers need but the calling agent.
  *
@@ -172,6 +171,7 @@ const visible = (name: string, restrictions: ReadonlyArray<ToolRestriction>): bo
 const handled = (owner: AnyToolkit): RunTool => (name, params, call) =>
   Effect.suspend(() => {
     let last: Tool.HandlerResult<Tool.Any> | undefined
+    // sound: `handle` decodes what it is given, and says so of anything that does not fit
     return Effect.flatMap(owner.handle(name, params as never, call.toolCallId), (results) =>
       Effect.flatMap(
         Stream.runForEachArray(results, (all) =>

@@ -46,9 +46,11 @@ export type Violation = typeof Violation.Type
  * @category errors
  * @since 0.1.0
  */
-export class UnsupportedSchema extends Schema.TaggedError<UnsupportedSchema>()("UnsupportedSchema", {
-  violations: Schema.Array(Violation)
-}) {
+export class UnsupportedSchema
+  extends Schema.TaggedError<UnsupportedSchema>("effect-subagent/UnsupportedSchema")("UnsupportedSchema", {
+    violations: Schema.Array(Violation)
+  })
+{
   override get message(): string {
     const lines = this.violations.map(({ issue, path }) => `  ${path === "" ? "(root)" : path}: ${issue}`)
     return ["The output schema is not supported:", ...lines].join("\n")

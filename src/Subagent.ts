@@ -46,7 +46,7 @@ import { type AnyStartError, type Registration, start } from "./internal/seam/st
 import type { AnyRun, Shared } from "./internal/seam/watch.ts"
 import { Broadcast } from "./internal/session/broadcast.ts"
 
-export type { Progress } from "./internal/agent/model.ts"
+export type { Content, Progress } from "./internal/agent/model.ts"
 export { OutputPart, SteerRejected } from "./internal/agent/model.ts"
 export {
   Cancelled,

@@ -208,7 +208,13 @@ export const make: {
 // layers
 // -----------------------------------------------------------------------------
 
-type BuildError = InvalidRequest | UnsupportedCapability | UnsupportedSchema
+/**
+ * What building the handler of a delegate tool can fail with.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type BuildError = InvalidRequest | UnsupportedCapability | UnsupportedSchema
 
 const unsupported = (info: ProviderInfo, request: Binding["request"]): UnsupportedCapability | undefined => {
   const gate = gates.find(([capability, field]) =>
@@ -228,6 +234,7 @@ const build = Effect.fnUntraced(function*(name: string, binding: Binding) {
   if (issue !== undefined) return yield* new InvalidRequest(issue)
   const codec = request.outputSchema === undefined ? undefined : yield* fromSchema(request.outputSchema)
   const begin = yield* beginning(binding)
+  // sound: the services of the schema's encoding are in the layer's requirements, by the type of `make`
   return handle(begin, codec === undefined ? undefined : Schema.encodeUnknownEffect(codec.schema) as never)
 })
 
@@ -243,12 +250,14 @@ const beginning = Effect.fnUntraced(function*(binding: Binding) {
       Effect.sync(() => void binding.lookups.push(lookup)),
       () => Effect.sync(() => void binding.lookups.splice(binding.lookups.indexOf(lookup), 1))
     )
+    // sound: a request of any provider, whose result is only read as `Run<unknown>`
     const start = subagents.start as unknown as (provider: string, request: AnyRequest) => ReturnType<Begin>
     return (prompt: string, label: string, quiet: boolean) =>
       start(provider, { ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })
   }
   const missing = unsupported(provider.info, request)
   if (missing !== undefined) return yield* missing
+  // sound: what stands under a provider's class is its client, which takes the options that `unsupported` let pass
   const client = (yield* provider.key) as { readonly start: (request: AnyRequest) => ReturnType<Begin> }
   return (prompt: string, label: string, quiet: boolean) =>
     client.start({ ...request, prompt, label, ...(quiet ? { [unseen]: true } : undefined) })

@@ -1,6 +1,7 @@
 /**
  * The public face of a live agent. Everything is made when it is asked for: most agents are asked for very little.
  */
+import type * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Stream from "effect/Stream"
@@ -8,7 +9,7 @@ import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type * as Session from "../../Session.ts"
 import type { AppendError, ReadError, SessionStore } from "../../SessionStore.ts"
 import * as live from "./live.ts"
-import type { AgentClosed, Content, Progress, SteerRejected, TurnOutcome } from "./model.ts"
+import type { AgentClosed, Content, Delivery, Progress, SteerRejected, TurnOutcome } from "./model.ts"
 import type { State } from "./state.ts"
 
 /** @internal */
@@ -30,16 +31,16 @@ export class Handle {
   get identity(): CurrentAgent["Service"] {
     return { ...this.#state.identity, lifetime: this.#state.lifetime }
   }
-  get send(): (content: Content, options?: live.Delivery) => Effect.Effect<void, AgentClosed> {
+  get send(): (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed> {
     return (content, options) => live.send(this.#state, content, options)
   }
-  get prompt(): (content: Content, options?: live.Delivery) => Effect.Effect<TurnOutcome, AgentClosed> {
+  get prompt(): (content: Content, options?: Delivery) => Effect.Effect<TurnOutcome, AgentClosed> {
     return (content, options) => live.prompt(this.#state, content, options)
   }
   get steer(): (content: Content, source: Session.Source) => Effect.Effect<void, SteerRejected> {
     return (content, source) => live.steer(this.#state, content, source)
   }
-  get inject(): (content: Content, options?: live.Delivery) => Effect.Effect<void, AgentClosed | AppendError> {
+  get inject(): (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed | AppendError> {
     return (content, options) => live.inject(this.#state, content, options)
   }
   get interrupt(): (cause: Session.AbortCause) => Effect.Effect<void> {
@@ -57,7 +58,7 @@ export class Handle {
   get usage(): Effect.Effect<Session.Usage> {
     return Effect.sync(() => this.#state.usage)
   }
-  get transcript(): Effect.Effect<ReadonlyArray<Session.Transcript["messages"][number]>> {
+  get transcript(): Effect.Effect<ReadonlyArray<Prompt.Message>> {
     return Effect.sync(() => this.#state.transcript.messages.slice())
   }
   get events(): Stream.Stream<Session.Event, ReadError> {

@@ -18,7 +18,7 @@ import type { AppendError } from "../../SessionStore.ts"
 import { awaitWithin } from "../session/bounded.ts"
 import { Broadcast } from "../session/broadcast.ts"
 import { messageIdUnsafe } from "../session/ids.ts"
-import { AgentClosed, type Content, type Progress, SteerRejected, type TurnOutcome } from "./model.ts"
+import { AgentClosed, type Content, type Delivery, type Progress, SteerRejected, type TurnOutcome } from "./model.ts"
 import { appended, commit, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
 import { outcomeOf, runTurn } from "./turn.ts"
@@ -47,13 +47,6 @@ const userMessage = (content: Content): Prompt.UserMessage =>
   Prompt.makeMessage("user", {
     content: typeof content === "string" ? [Prompt.makePart("text", { text: content })] : content.slice()
   })
-
-/** @internal */
-export interface Delivery {
-  readonly source?: Session.Source | undefined
-  readonly messageId?: string | undefined
-  readonly later?: boolean | undefined
-}
 
 const asUser: Session.Source = { kind: "user" }
 
@@ -328,8 +321,8 @@ export const close = (state: State, cause: Session.AbortCause): Effect.Effect<vo
     return Effect.uninterruptible(Effect.map(stop(state, turn, cause, state.lifetime, "closed"), ended))
   })
 
-/** @internal The outcome of a run that never had a turn. */
-export const neverOpened: TurnOutcome = outcomeOf({
+/** The outcome of a message whose turn never opened. */
+const neverOpened: TurnOutcome = outcomeOf({
   number: undefined,
   cause: { _tag: "Aborted", cause: "user" },
   usage: Session.noUsage,

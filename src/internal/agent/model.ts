@@ -54,6 +54,20 @@ export type OutputPart = typeof OutputPart.Type
 export type Content = string | ReadonlyArray<Prompt.UserMessagePart>
 
 /**
+ * How a message is sent: by whom (a `user` by default), under which id it is stored (a new one by default; one of the
+ * sender's own must be new to the session), and whether an idle agent sets to work only when the sender has gone on
+ * (`later`), instead of within the call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Delivery {
+  readonly source?: Session.Source | undefined
+  readonly messageId?: string | undefined
+  readonly later?: boolean | undefined
+}
+
+/**
  * How a turn went.
  *
  * - `text`: the last non-empty text of the model in this turn, else what it had streamed, else `""` (S556)

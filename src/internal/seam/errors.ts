@@ -96,6 +96,12 @@ export const StartFailedReason = Schema.Literals([
 ])
 
 /**
+ * @category models
+ * @since 0.1.0
+ */
+export type StartFailedReason = typeof StartFailedReason.Type
+
+/**
  * A provider could not start a child, and cleaned up after itself. `diagnostic` is at most 4096 UTF-8 bytes and holds
  * no secrets.
  *

@@ -42,6 +42,9 @@ export interface RunInfo {
  * a start that failed neither. `at` is in milliseconds since the epoch. `Dropped` says how many events a slow reader
  * has missed.
  *
+ * `outcome`, `text`, `output` and `usage` are those of the run's result; `RunFailed` with nothing said and nothing used
+ * when it gave none. `released` says whether nothing of the run is alive; what is left stands in its `ReleaseFailed`.
+ *
  * @category models
  * @since 0.1.0
  */

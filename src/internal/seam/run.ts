@@ -2,13 +2,14 @@
  * The two sides of a run: what its caller holds, and what its provider keeps to.
  */
 import type * as Effect from "effect/Effect"
+import type * as JsonSchema from "effect/JsonSchema"
 import type * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { Agent } from "../../Agent.ts"
 import type { CurrentAgent, Limits } from "../../CurrentAgent.ts"
-import type { OutputCodec, StructuredSchema } from "../../OutputSchema.ts"
+import type { StructuredSchema } from "../../OutputSchema.ts"
 import type { AbortCause, Source } from "../../Session.ts"
 import type { Content, Progress, SteerRejected } from "../agent/model.ts"
 import type { ProviderNotFound, ReleaseFailed, RunFailed, UnsupportedCapability } from "./errors.ts"
@@ -198,13 +199,14 @@ export type ResolvedStart<C extends Capabilities> = Omit<Request<C>, "limits" | 
 }
 
 /**
- * An output schema with its services provided.
+ * An output schema with its services provided: the JSON Schema to show a model, whose root is an object, and the decoder
+ * of what comes back, whose error lists everything that is wrong.
  *
  * @category models
  * @since 0.1.0
  */
 export interface ResolvedOutput {
-  readonly jsonSchema: OutputCodec<unknown>["jsonSchema"]
+  readonly jsonSchema: JsonSchema.JsonSchema
   readonly decode: (json: unknown) => Effect.Effect<unknown, Schema.SchemaError>
 }
 
@@ -217,6 +219,8 @@ export interface ResolvedOutput {
  *   A run that is cancelled closes the provider's scope first: by then it must have a result, `Aborted` with the partial
  *   output if nothing better, and where it has none it is interrupted. The structured value of a `Completed` is plain
  *   JSON and is decoded by the service
+ * - `progress`: pulled by each reader on its own, from any moment on; it has to end when the child has settled, since
+ *   readers wait for that
  * - `survivors`: what outlived the closing of the scope
  *
  * @category models

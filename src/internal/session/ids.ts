@@ -25,8 +25,8 @@ const next = (random: typeof Random.Random.Service, letter: string): string => {
   return `${letter}${series.prefix}-${(series.count++).toString(36)}`
 }
 
-/** @internal Where an id is made from inside a running fiber. */
-export type Randomness = Pick<Fiber.Fiber<unknown, unknown>, "getRef">
+/** Where an id is made from inside a running fiber. */
+type Randomness = Pick<Fiber.Fiber<unknown, unknown>, "getRef">
 
 /** @internal */
 export const sessionIdUnsafe = (fiber: Randomness): SessionId =>
@@ -40,10 +40,4 @@ export const messageIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(
 export const runIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(Random.Random), "r")
 
 /** @internal */
-export const sessionId: Effect.Effect<SessionId> = Effect.withFiber((fiber) => Effect.succeed(sessionIdUnsafe(fiber)))
-
-/** @internal */
 export const messageId: Effect.Effect<string> = Effect.withFiber((fiber) => Effect.succeed(messageIdUnsafe(fiber)))
-
-/** @internal */
-export const runId: Effect.Effect<string> = Effect.withFiber((fiber) => Effect.succeed(runIdUnsafe(fiber)))

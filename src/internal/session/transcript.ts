@@ -14,6 +14,7 @@ import { addUsage, type Event, type KnownEvent, noUsage, type Usage } from "./ev
  * - `openTurn`: the turn that has started and not ended
  * - `pending`: tool calls without a result, by id, with the tool's name
  * - `completed`: how many leading events lie before the end of the last ended turn, that turn's end included
+ * - `usage`: what the ended turns used, those of a copied prefix included
  *
  * @category models
  * @since 0.1.0
@@ -124,7 +125,7 @@ export const completedPrefix = (events: ReadonlyArray<Event>): ReadonlyArray<Eve
 }
 
 /**
- * The tool message that answers every pending call with `text` as a failure, or `undefined` when none is pending.
+ * The tool message that answers every pending call with a failure that says the `reason`, or `undefined` when none is pending.
  *
  * @category combinators
  * @since 0.1.0

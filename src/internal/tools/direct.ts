@@ -125,7 +125,7 @@ export const direct = (
 ): RunTool => {
   const all = new Map<string, Known>()
   for (const [name, tool] of Object.entries(tools)) {
-    // a tool that its provider runs has no handler
+    // a tool that its provider runs has no handler. Sound: what stands under the id of a tool is its handler
     const handler = context.mapUnsafe.get(tool.id) as Tool.Handler<string> | undefined
     if (handler !== undefined) all.set(name, know(tool, handler, context))
   }
