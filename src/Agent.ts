@@ -28,8 +28,6 @@ import {
   type Composition,
   type CreateOptions,
   invalid,
-  isNatural,
-  isPositive,
   type OpenOptions,
   seedIssue,
   settled
@@ -49,6 +47,7 @@ import {
 import { now, nowUnsafe } from "./internal/agent/record.ts"
 import { sessionIdUnsafe } from "./internal/session/ids.ts"
 import { flatMapNow } from "./internal/session/now.ts"
+import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
 import { SessionStore } from "./SessionStore.ts"

@@ -50,7 +50,7 @@ uses(SubagentTool.make("ask", Full, {
   timeout: "1 minute",
   limits: { maxChildren: 1 }
 }))
-uses(SubagentTool.make("ask", Negotiated, { outputSchema, maxDepth: 1, persona: "You are terse." }))
+uses(SubagentTool.make("ask", Negotiated, { outputSchema, maxDepth: 1, persona: "You are terse.", maxTokens: 1 }))
 uses(SubagentTool.make("ask", Bare, { description: "Asks.", timeout: "1 minute", limits: { maxChildren: 1 } }))
 uses(SubagentTool.make("ask", Bare))
 
@@ -102,6 +102,9 @@ uses(SubagentTool.make("ask", Full, { outputSchema: Schema.String }))
 uses(SubagentTool.make("ask", "bare", { outputSchema, maxDepth: 1, persona: "You are terse.", model: "small" }))
 // @ts-expect-error TS2769 Argument of type 'string' is not assignable to parameter of type 'Provider<...>'
 uses(SubagentTool.make("ask", "bare", { prompt }))
+uses(SubagentTool.make("ask", "acp", { persona: "You are terse." }))
+// @ts-expect-error TS2769 Type 'string' is not assignable to type 'undefined'
+uses(SubagentTool.make("ask", NoPersona, { persona: "You are terse." }))
 
 // -----------------------------------------------------------------------------
 // what a layer needs and how it fails (S250: without the service there is no tool)
@@ -135,6 +138,14 @@ const typedByNameLayer = SubagentTool.layer(typedByName)
 same<
   Equal<typeof typedByNameLayer, Layer.Layer<Tool.Handler<"ask">, BuildError, Subagent.Subagents | Store | Names>>
 >()
+
+same<Equal<Tool.Requirements<typeof plain>, CurrentAgent>>()
+same<Equal<Tool.Requirements<typeof byName>, CurrentAgent>>()
+
+declare const built: (layer: Layer.Layer<Tool.Handler<"ask">, unknown>) => void
+built(plainLayer.pipe(Layer.provide(fullLayer)))
+// @ts-expect-error TS2379 Type 'Full' is not assignable to type 'never'
+built(plainLayer.pipe(Layer.provide(bareLayer)))
 
 // -----------------------------------------------------------------------------
 // in a program of its own

@@ -12,6 +12,7 @@ import type { Agent } from "../../src/Agent.ts"
 import type { CurrentAgent } from "../../src/CurrentAgent.ts"
 import type * as Session from "../../src/Session.ts"
 import * as Subagent from "../../src/Subagent.ts"
+import { unable as nothing } from "../utils/seam.ts"
 
 // -----------------------------------------------------------------------------
 // saying what is legal
@@ -52,16 +53,7 @@ export const everything = {
   resume: true
 } as const
 
-export const nothing = {
-  outputSchema: false,
-  depthLimit: false,
-  toolFilter: false,
-  persona: false,
-  model: false,
-  maxTokens: false,
-  steer: false,
-  resume: false
-} as const
+export { nothing }
 
 const negotiable = {
   outputSchema: "negotiated",

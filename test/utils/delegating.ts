@@ -13,6 +13,7 @@ import { SessionStore } from "../../src/SessionStore.ts"
 import * as SubagentTool from "../../src/SubagentTool.ts"
 import { call, type Request, type Script, text } from "../../src/testing/ScriptedModel.ts"
 import { rooted, subagents } from "./agents.ts"
+import { unable } from "./seam.ts"
 
 export const params = { description: "a task", prompt: "Do the task" }
 
@@ -26,16 +27,7 @@ export const Delegate = SubagentTool.make("delegate", Scripted.Scripted)
 export const Fresh = SubagentTool.make("delegate", Spawn.Spawn)
 
 /** What the least provider can do. */
-export const nothing = {
-  outputSchema: false,
-  depthLimit: false,
-  toolFilter: false,
-  persona: false,
-  model: false,
-  maxTokens: false,
-  steer: false,
-  resume: false
-} as const
+export { unable as nothing }
 
 /** Agents with a scripted model, scripted children, and the delegate tool in the agents' registry. */
 export const delegating = (children: Scripted.Script, model: Script = once, tool: typeof Delegate = Delegate) =>

@@ -77,12 +77,6 @@ export type ComposeError = InvalidAgent | UnknownModel | UnknownTool | UnknownVa
 /** @internal */
 export const invalid = (field: string, issue: string) => Effect.fail(new InvalidAgent({ field, issue }))
 
-/** @internal */
-export const isPositive = (n: number): boolean => Number.isSafeInteger(n) && n > 0
-
-/** @internal */
-export const isNatural = (n: number): boolean => Number.isSafeInteger(n) && n >= 0 && !Object.is(n, -0)
-
 /** @internal What a caller does to its lists later is no restriction any more (S144, S161). */
 export const settled = <A extends Composition>(options: A): A => {
   if (options.restriction === undefined) return options

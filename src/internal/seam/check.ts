@@ -11,6 +11,7 @@ import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentA
 import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "../../OutputSchema.ts"
 import type { AbortCause } from "../../Session.ts"
 import { flatMapNow } from "../session/now.ts"
+import { isNatural, isPositive } from "../session/numbers.ts"
 import {
   Cancelled,
   DepthExceeded,
@@ -61,8 +62,6 @@ export const gates = [
   ["maxTokens", "maxTokens"]
 ] as const
 
-const isNatural = (n: unknown): n is number => Number.isSafeInteger(n) && !Object.is(n, -0) && (n as number) >= 0
-
 interface Issue {
   readonly field: string
   readonly issue: string
@@ -103,7 +102,7 @@ const promptIssue = (prompt: unknown): string | undefined => {
 const isNames = (list: unknown): boolean =>
   list === undefined || (Array.isArray(list) && list.every((name) => typeof name === "string"))
 
-const isPositive = (input: Duration.Input): boolean =>
+const isLasting = (input: Duration.Input): boolean =>
   Option.exists(Duration.fromInput(input), (duration) => Duration.isGreaterThan(duration, Duration.zero))
 
 /** @internal What is malformed in a request, by itself. */
@@ -114,7 +113,7 @@ export const fieldIssue = (request: AnyRequest): Issue | undefined => {
   }
   const empty = promptIssue(prompt)
   if (empty !== undefined) return { field: "prompt", issue: empty }
-  if (maxTokens !== undefined && !(isNatural(maxTokens) && maxTokens > 0)) {
+  if (maxTokens !== undefined && !isPositive(maxTokens)) {
     return { field: "maxTokens", issue: `a positive integer is needed, not ${String(maxTokens)}` }
   }
   if (model === "") return { field: "model", issue: "an empty name; leave it out to use the parent's model" }
@@ -124,7 +123,7 @@ export const fieldIssue = (request: AnyRequest): Issue | undefined => {
       return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
     }
   }
-  if (timeout !== undefined && !isPositive(timeout)) {
+  if (timeout !== undefined && !isLasting(timeout)) {
     return { field: "timeout", issue: "a positive duration is needed" }
   }
   return limits === undefined ? undefined : limitsIssue(limits)

@@ -114,7 +114,7 @@ export const closeScope = Effect.fnUntraced(function*(
   claim: Claim,
   exit: Exit.Exit<unknown, unknown>,
   grace: Duration.Duration,
-  whose: string
+  whose: () => string
 ) {
   const closing = Scope.closeUnsafe(claim.scope, exit)
   if (closing === undefined) return undefined
@@ -122,7 +122,7 @@ export const closeScope = Effect.fnUntraced(function*(
   const closed = yield* awaitWithin(fiber, grace)
   if (closed === undefined) return { problem: "its provider did not release it in time", closing: true }
   if (Exit.isSuccess(closed)) return undefined
-  yield* report(`the release of ${whose} died`, closed.cause)
+  yield* report(`the release of ${whose()} died`, closed.cause)
   // a defect may be anything, and even refuse to be shown (S62)
   const shown = yield* Effect.exit(Effect.sync(() => Cause.pretty(closed.cause).split("\n")[0]))
   return { problem: Exit.isSuccess(shown) ? shown.value : "its provider's release died", closing: false }
@@ -133,11 +133,11 @@ export const abandon = Effect.fnUntraced(function*(
   claim: Claim,
   cause: Cause.Cause<unknown>,
   grace: Duration.Duration,
-  whose: string
+  whose: () => string
 ) {
   silence(claim)
   const failed = yield* closeScope(claim, Exit.failCause(cause), grace, whose)
-  if (failed?.closing === true) yield* Effect.exit(Effect.logError(`${whose} was given up: ${failed.problem}`))
+  if (failed?.closing === true) yield* Effect.exit(Effect.logError(`${whose()} was given up: ${failed.problem}`))
   claim.place.leave()
   over(claim, Exit.void)
 })

@@ -207,7 +207,7 @@ export const start = (
           )
           const exit = exitOf(accepted)
           if (exit !== undefined && Exit.isSuccess(exit)) return Effect.succeed(published(exit.value))
-          const whose = `a start by provider ${JSON.stringify(provider.name)}`
+          const whose = () => `a start by provider ${JSON.stringify(provider.name)}`
           return Effect.map(
             Effect.onError(accepted, (cause) => abandon(claimed, cause, shared.grace, whose)),
             published

@@ -16,7 +16,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { awaitWithin, boundText } from "../session/bounded.ts"
+import { awaitWithin, boundText, runWithin } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
 import { type AbortCause, noUsage } from "../session/events.ts"
 import { type Claim, closeScope, over, report, silence } from "./claim.ts"
@@ -129,7 +129,7 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
   const { claim, handle, info, shared } = live
   claim.canceller.settle()
   silence(claim)
-  const whose = `a run of provider ${JSON.stringify(info.provider)}`
+  const whose = () => `a run of provider ${JSON.stringify(info.provider)}`
   const problems: Array<string> = []
   const survivors: Array<string> = []
   const failed = yield* closeScope(claim, Exit.void, shared.grace, whose)
@@ -137,7 +137,7 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
   if (failed?.closing === true) survivors.push(`run ${info.runId} of provider ${info.provider}`)
   const exit = first ?? (yield* lastWord(live, survivors))
   if (handle.survivors !== undefined) {
-    const counted = yield* bounded(handle.survivors, shared.grace)
+    const counted = yield* runWithin(handle.survivors, shared.grace)
     if (counted !== undefined && Exit.isSuccess(counted) && isNames(counted.value)) survivors.push(...counted.value)
     else problems.push("its provider could not say what is still alive")
   }
@@ -180,20 +180,6 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
 // the result
 // -----------------------------------------------------------------------------
 
-// what others wrote: its exit, or nothing when the grace was not enough
-const bounded = <A, E>(
-  effect: Effect.Effect<A, E>,
-  grace: Duration.Duration
-): Effect.Effect<Exit.Exit<A, E> | undefined> =>
-  Effect.flatMap(
-    Effect.forkDetach(effect, { startImmediately: true }),
-    (fiber) =>
-      Effect.map(awaitWithin(fiber, grace), (exit) => {
-        if (exit === undefined) fiber.interruptUnsafe()
-        return exit
-      })
-  )
-
 const isStrictResult: (value: unknown) => boolean = Schema.is(ResultSchema(Schema.Unknown))
 
 // types alone do not hold a provider to what it gives back, and a malformed result would break whoever holds it. Only the
@@ -224,7 +210,7 @@ const invalidStructured = (result: Result<unknown>, diagnostic: string): Result<
 // the structured value is only believed after a decode on this side; without a schema there is none
 const decoded = Effect.fnUntraced(function*(live: Live, result: Result<unknown> & { readonly _tag: "Completed" }) {
   if (Option.isNone(live.output)) return { ...result, structured: undefined }
-  const exit = yield* bounded(live.output.value.decode(result.structured), live.shared.grace)
+  const exit = yield* runWithin(live.output.value.decode(result.structured), live.shared.grace)
   if (exit === undefined) return invalidStructured(result, "the value could not be decoded in time")
   if (Exit.isSuccess(exit)) return { ...result, structured: exit.value }
   const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))

@@ -37,3 +37,20 @@ export const awaitWithin = <A, E>(
     if (exit !== undefined) return Effect.succeed(exit)
     return Effect.raceFirst(Fiber.await(fiber), Effect.as(Effect.sleep(grace), undefined))
   })
+
+/**
+ * @internal Runs what others wrote, in a fiber of its own: its exit, or `undefined` when it took longer than `grace` and
+ * was told to go.
+ */
+export const runWithin = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  grace: Duration.Input
+): Effect.Effect<Exit.Exit<A, E> | undefined, never, R> =>
+  Effect.flatMap(
+    Effect.forkDetach(effect, { startImmediately: true }),
+    (fiber) =>
+      Effect.map(awaitWithin(fiber, grace), (exit) => {
+        if (exit === undefined) fiber.interruptUnsafe()
+        return exit
+      })
+  )

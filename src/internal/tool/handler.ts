@@ -13,7 +13,7 @@ import * as Stream from "effect/Stream"
 import { CallSite } from "../../AgentTools.ts"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type { ReleaseFailed, Result, Run } from "../../Subagent.ts"
-import { awaitWithin, boundText } from "../session/bounded.ts"
+import { awaitWithin, boundText, runWithin } from "../session/bounded.ts"
 import { answerText, type Failure, type Foreground, type Success, toWorking } from "./delegation.ts"
 
 /** @internal Anything that starting can fail with: all a model needs of it is its tag and its message. */
@@ -117,17 +117,6 @@ const outcomeOf = Effect.fnUntraced(function*(
   })
 })
 
-// the encoding of a schema is the program's own, and may never end where nothing can interrupt it
-const within = <A>(effect: Effect.Effect<A>): Effect.Effect<A | undefined> =>
-  Effect.flatMap(
-    Effect.forkDetach(effect, { startImmediately: true }),
-    (fiber) =>
-      Effect.map(awaitWithin(fiber, "1 second"), (exit) => {
-        fiber.interruptUnsafe()
-        return exit === undefined ? undefined : Option.getOrUndefined(Exit.getSuccess(exit))
-      })
-  )
-
 /** @internal */
 export const handle = (
   begin: Begin,
@@ -146,8 +135,11 @@ export const handle = (
     // runs after the run's own finalizer, which cancels it and waits for its result
     yield* Effect.addFinalizer(() =>
       started === undefined || settled !== undefined ? Effect.void : Effect.map(
-        within(outcomeOf(started, encode)),
-        (outcome) => void (settled = outcome)
+        // the encoding of a schema is the program's own, and may never end where nothing can interrupt it
+        runWithin(outcomeOf(started, encode), "1 second"),
+        (exit) => {
+          if (exit !== undefined && Exit.isSuccess(exit)) settled = exit.value
+        }
       )
     )
     const run = yield* Effect.mapError(begin(params.prompt, params.description, !site.progressWanted), (error) =>
