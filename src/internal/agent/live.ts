@@ -18,6 +18,7 @@ import type { AppendError } from "../../SessionStore.ts"
 import { awaitWithin } from "../session/bounded.ts"
 import { Broadcast } from "../session/broadcast.ts"
 import { messageIdUnsafe } from "../session/ids.ts"
+import { fromTop } from "../session/now.ts"
 import { AgentClosed, type Content, type Delivery, type Progress, SteerRejected, type TurnOutcome } from "./model.ts"
 import { appended, commit, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
@@ -110,7 +111,8 @@ const startTurn = (state: State, queued: Queued, later: boolean): void => {
   )
   const body = runTurn(state, turn, identity, finish)
   // a turn that follows another starts from the top of the stack, and a sender goes on first
-  Effect.runForkWith(context)(later ? Effect.andThen(Effect.yieldNow, body) : body, { uninterruptible: true })
+  const yields = later || fromTop(identity.depth)
+  Effect.runForkWith(context)(yields ? Effect.andThen(Effect.yieldNow, body) : body, { uninterruptible: true })
 }
 
 const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => {

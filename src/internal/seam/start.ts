@@ -192,6 +192,7 @@ export const start = (
               output: checked.output,
               timeout: checked.timeout,
               startedAt,
+              depth: checked.depth,
               info: {
                 runId,
                 provider: provider.name,

@@ -19,6 +19,7 @@ import * as Stream from "effect/Stream"
 import { awaitWithin, boundText, runWithin } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
 import { type AbortCause, noUsage } from "../session/events.ts"
+import { fromTop } from "../session/now.ts"
 import { type Claim, closeScope, over, report, silence } from "./claim.ts"
 import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
@@ -49,6 +50,7 @@ export interface Accepted {
   readonly output: Option.Option<ResolvedOutput>
   readonly timeout: Duration.Duration | undefined
   readonly startedAt: number
+  readonly depth: number
   readonly info: RunInfo
 }
 
@@ -83,7 +85,8 @@ export const publish = (accepted: Accepted): AnyRun => {
   if (!live.ending) {
     canceller.onCancel(() => {
       live.ending = true
-      fork(end(live, undefined), { uninterruptible: true })
+      const ended = end(live, undefined)
+      fork(fromTop(live.depth) ? Effect.andThen(Effect.yieldNow, ended) : ended, { uninterruptible: true })
     })
   }
   const result = Deferred.await(live.result)
@@ -142,6 +145,7 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
     else problems.push("its provider could not say what is still alive")
   }
   if (survivors.length > 0 && problems.length === 0) problems.push("some of it is still alive")
+  if (fromTop(live.depth)) yield* Effect.yieldNow
   const at = yield* Clock.currentTimeMillis
   const settled = yield* settledResult(live, exit, at - live.startedAt)
   claim.place.leave()

@@ -18,3 +18,9 @@ export const flatMapNow = <A, E, R, B, E2, R2>(
   if (exit === undefined) return Effect.flatMap(self, f)
   return Exit.isSuccess(exit) ? f(exit.value) : Effect.failCause(exit.cause)
 }
+
+/**
+ * @internal Whether an agent of this depth goes on from the top of the stack, where others go on at once. What is done
+ * at once at every level of a chain of delegations would overflow the stack of a deep one.
+ */
+export const fromTop = (depth: number): boolean => depth % 16 === 15
