@@ -91,91 +91,119 @@ const unreleased = (run: Run<unknown>, settled: Answer | Failure, error: Release
   return { ...settled, reason: error._tag, diagnostic: boundText([...texts, error.message].join("; ")) }
 }
 
-const outcomeOf = Effect.fnUntraced(function*(
+type Encode = (value: unknown) => Effect.Effect<Schema.Json, Schema.SchemaError>
+
+const answerOf = (
   run: Run<unknown>,
-  encode: ((value: unknown) => Effect.Effect<Schema.Json, Schema.SchemaError>) | undefined
-) {
-  const exit = yield* Effect.exit(run.result)
-  if (Exit.isFailure(exit)) {
-    const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-    return failed(run, error ?? { _tag: "RunFailed", message: "the run gave no result" })
-  }
-  const result = exit.value
-  if (result._tag !== "Completed") return notCompleted(run, result)
+  result: Result<unknown>,
+  encode: Encode | undefined
+): Effect.Effect<Answer | Failure> => {
+  if (result._tag !== "Completed") return Effect.succeed(notCompleted(run, result))
+  const success: Answer = { kind: "foreground", runId: run.runId, childId: run.id, text: result.text }
   const files = result.output.filter((part) => part.type === "file")
-  const success: Answer = {
-    kind: "foreground",
-    runId: run.runId,
-    childId: run.id,
-    text: result.text,
-    ...(files.length === 0 ? undefined : { files })
-  }
-  if (encode === undefined) return success
-  return yield* Effect.match(encode(result.structured), {
-    onSuccess: (structured): Answer | Failure => ({ ...success, structured }),
+  const answer = files.length === 0 ? success : { ...success, files }
+  return encode === undefined ? Effect.succeed(answer) : Effect.match(encode(result.structured), {
+    onSuccess: (structured): Answer | Failure => ({ ...answer, structured }),
     onFailure: (error): Answer | Failure => failed(run, error)
   })
-})
+}
+
+const outcomeOf = (run: Run<unknown>, encode: Encode | undefined): Effect.Effect<Answer | Failure> =>
+  Effect.matchCauseEffect(run.result, {
+    onSuccess: (result) => answerOf(run, result, encode),
+    onFailure: (cause) => {
+      const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+      return Effect.succeed(failed(run, error ?? { _tag: "RunFailed", message: "the run gave no result" }))
+    }
+  })
+
+type Preliminary = (result: Success) => Effect.Effect<void>
+
+/** One call of the tool. */
+class Call {
+  readonly #encode: Encode | undefined
+  #run: Run<unknown> | undefined
+  #settled: Answer | Failure | undefined
+
+  constructor(encode: Encode | undefined) {
+    this.#encode = encode
+  }
+
+  /** Waits for the run, and for all of it to be gone. */
+  follow(run: Run<unknown>): Effect.Effect<Success, Failure> {
+    this.#run = run
+    return Effect.flatMap(outcomeOf(run, this.#encode), (outcome) => {
+      this.#settled = outcome
+      return released(run, outcome)
+    })
+  }
+
+  /** As `follow`, and passes on what the child does meanwhile. */
+  watch(run: Run<unknown>, preliminary: Preliminary): Effect.Effect<Success, Failure, Scope.Scope> {
+    this.#run = run
+    const watching = Stream.runForEach(run.progress, (progress) => {
+      const working = toWorking(run.runId, run.id, progress)
+      return working === undefined ? Effect.void : preliminary(working)
+    })
+    return Effect.flatMap(Effect.forkScoped(watching, { startImmediately: true }), (fiber) =>
+      Effect.flatMap(outcomeOf(run, this.#encode), (outcome) => {
+        this.#settled = outcome
+        // what the child did last comes before its answer; nobody who is slow to take it holds the answer up
+        return Effect.andThen(awaitWithin(fiber, "1 second"), released(run, outcome))
+      }))
+  }
+
+  /** What the log says of it when it was interrupted: which child it was, and what came of it. */
+  get interrupted(): unknown {
+    const interrupted = { error: "the delegation was interrupted", reason: "Aborted" }
+    // sound: it is asked for once the run is known
+    const run = this.#run as Run<unknown>
+    if (this.#settled === undefined) return { ...interrupted, ...ids(run) }
+    return "kind" in this.#settled ? despite(run, this.#settled, interrupted) : this.#settled
+  }
+
+  /** Learns what became of a run that was cancelled, once it is over. */
+  get learn(): Effect.Effect<void> {
+    const run = this.#run
+    return run === undefined || this.#settled !== undefined ? Effect.void : Effect.map(
+      // the encoding of a schema is the program's own, and may never end where nothing can interrupt it
+      runWithin(outcomeOf(run, this.#encode), "1 second"),
+      (exit) => {
+        if (exit !== undefined && Exit.isSuccess(exit)) this.#settled = exit.value
+      }
+    )
+  }
+}
+
+const released = (run: Run<unknown>, outcome: Answer | Failure): Effect.Effect<Success, Failure> => {
+  const settled = "kind" in outcome ? Effect.succeed(outcome) : Effect.fail(outcome)
+  return Effect.matchCauseEffect(run.released, {
+    onSuccess: () => settled,
+    onFailure: (cause) => {
+      const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+      return error === undefined ? settled : Effect.fail(unreleased(run, outcome, error))
+    }
+  })
+}
 
 /** @internal */
-export const handle = (
-  begin: Begin,
-  encode: ((value: unknown) => Effect.Effect<Schema.Json, Schema.SchemaError>) | undefined
-) =>
+export const handle = (begin: Begin, encode: Encode | undefined) =>
 (
   params: { readonly prompt: string; readonly description: string },
-  context: Pick<Toolkit.HandlerContext<Tool.Any>, "toolCallId"> & {
-    readonly preliminary: (result: Success) => Effect.Effect<void>
-  }
+  context: Pick<Toolkit.HandlerContext<Tool.Any>, "toolCallId"> & { readonly preliminary: Preliminary }
 ): Effect.Effect<Success, Failure, CurrentAgent> =>
-  Effect.scoped(Effect.gen(function*() {
-    const site = yield* CallSite
-    let started: Run<unknown> | undefined
-    let settled: Answer | Failure | undefined
-    // runs after the run's own finalizer, which cancels it and waits for its result
-    yield* Effect.addFinalizer(() =>
-      started === undefined || settled !== undefined ? Effect.void : Effect.map(
-        // the encoding of a schema is the program's own, and may never end where nothing can interrupt it
-        runWithin(outcomeOf(started, encode), "1 second"),
-        (exit) => {
-          if (exit !== undefined && Exit.isSuccess(exit)) settled = exit.value
-        }
-      )
-    )
-    const run = yield* Effect.mapError(begin(params.prompt, params.description, !site.progressWanted), (error) =>
-      failed(undefined, error))
-    started = run
-    if (context.toolCallId !== undefined) {
-      // an interrupted call still tells the log which child it was, and what came of it
-      site.onInterrupted(context.toolCallId, () => {
-        const interrupted = { error: "the delegation was interrupted", reason: "Aborted" }
-        if (settled === undefined) {
-          return { ...interrupted, ...ids(run) }
-        }
-        return "kind" in settled ? despite(run, settled, interrupted) : settled
-      })
-    }
-    const watching = site.progressWanted
-      ? yield* Effect.forkScoped(
-        Stream.runForEach(run.progress, (progress) => {
-          const working = toWorking(run.runId, run.id, progress)
-          return working === undefined ? Effect.void : context.preliminary(working)
-        }),
-        { startImmediately: true }
-      )
-      : undefined
-    const outcome = yield* outcomeOf(run, encode)
-    settled = outcome
-    // what the child did last comes before its answer; nobody who is slow to take it holds the answer up
-    if (watching !== undefined) {
-      yield* awaitWithin(watching, "1 second")
-    }
-    const release = yield* Effect.exit(run.released)
-    if (Exit.isFailure(release)) {
-      const error = Option.getOrUndefined(Cause.findErrorOption(release.cause))
-      if (error !== undefined) {
-        return yield* Effect.fail(unreleased(run, outcome, error))
+  Effect.withFiber((fiber) => {
+    const site = fiber.getRef(CallSite)
+    const quiet = !site.progressWanted
+    const call = new Call(encode)
+    const delegated = Effect.matchEffect(begin(params.prompt, params.description, quiet), {
+      onFailure: (error) => Effect.fail(failed(undefined, error)),
+      onSuccess: (run): Effect.Effect<Success, Failure, Scope.Scope> => {
+        const following = quiet ? call.follow(run) : call.watch(run, context.preliminary)
+        if (context.toolCallId !== undefined) site.onInterrupted(context.toolCallId, () => call.interrupted)
+        return following
       }
-    }
-    return "kind" in outcome ? outcome : yield* Effect.fail(outcome)
-  }))
+    })
+    // the scope cancels the run and waits for its end: only then is known what became of it
+    return Effect.onExit(Effect.scoped(delegated), () => call.learn)
+  })
