@@ -6,6 +6,7 @@
  * the delegation is over: a scope may outlive thousands of runs.
  */
 import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -109,24 +110,46 @@ export const over = (claim: Claim, exit: Exit.Exit<void, ReleaseFailed>): void =
 export const report = (what: string, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.asVoid(Effect.exit(Effect.logError(what, cause)))
 
+/** @internal What went wrong with a release, and whether it is still going on. */
+export interface Unreleased {
+  readonly problem: string
+  readonly closing: boolean
+}
+
 /** @internal Closes the provider's scope: what went wrong, and whether it is still closing when the grace is over. */
-export const closeScope = Effect.fnUntraced(function*(
+export const closeScope = (
   claim: Claim,
   exit: Exit.Exit<unknown, unknown>,
   grace: Duration.Duration,
-  whose: () => string
-) {
+  whose: () => string,
+  context: Context.Context<never>
+): Effect.Effect<Unreleased | undefined> => {
   const closing = Scope.closeUnsafe(claim.scope, exit)
-  if (closing === undefined) return undefined
-  const fiber = yield* Effect.forkDetach(closing, { startImmediately: true, uninterruptible: true })
-  const closed = yield* awaitWithin(fiber, grace)
-  if (closed === undefined) return { problem: "its provider did not release it in time", closing: true }
-  if (Exit.isSuccess(closed)) return undefined
-  yield* report(`the release of ${whose()} died`, closed.cause)
-  // a defect may be anything, and even refuse to be shown (S62)
-  const shown = yield* Effect.exit(Effect.sync(() => Cause.pretty(closed.cause).split("\n")[0]))
-  return { problem: Exit.isSuccess(shown) ? shown.value : "its provider's release died", closing: false }
-})
+  if (closing === undefined) return Effect.undefined
+  const fiber = Effect.runForkWith(context)(closing, { uninterruptible: true })
+  const closed = fiber.pollUnsafe()
+  return closed === undefined
+    ? Effect.flatMap(awaitWithin(fiber, grace), (late) => unreleased(late, whose))
+    : unreleased(closed, whose)
+}
+
+const unreleased = (
+  closed: Exit.Exit<void> | undefined,
+  whose: () => string
+): Effect.Effect<Unreleased | undefined> => {
+  if (closed === undefined) {
+    return Effect.succeed({ problem: "its provider did not release it in time", closing: true })
+  }
+  if (Exit.isSuccess(closed)) return Effect.undefined
+  return Effect.andThen(
+    report(`the release of ${whose()} died`, closed.cause),
+    // a defect may be anything, and even refuse to be shown (S62)
+    Effect.map(Effect.exit(Effect.sync(() => Cause.pretty(closed.cause).split("\n")[0])), (shown) => ({
+      problem: Exit.isSuccess(shown) ? shown.value : "its provider's release died",
+      closing: false
+    }))
+  )
+}
 
 /** @internal Gives up a start that failed or was cancelled: nothing of it is left, or it is named in the log. */
 export const abandon = Effect.fnUntraced(function*(
@@ -136,7 +159,8 @@ export const abandon = Effect.fnUntraced(function*(
   whose: () => string
 ) {
   silence(claim)
-  const failed = yield* closeScope(claim, Exit.failCause(cause), grace, whose)
+  const context = yield* Effect.context<never>()
+  const failed = yield* closeScope(claim, Exit.failCause(cause), grace, whose, context)
   if (failed?.closing === true) yield* Effect.exit(Effect.logError(`${whose()} was given up: ${failed.problem}`))
   claim.place.leave()
   over(claim, Exit.void)

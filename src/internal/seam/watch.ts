@@ -19,7 +19,7 @@ import * as Stream from "effect/Stream"
 import { awaitWithin, boundText, runWithin } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
 import { type AbortCause, noUsage } from "../session/events.ts"
-import { fromTop } from "../session/now.ts"
+import { flatMapNow, fromTop } from "../session/now.ts"
 import { type Claim, closeScope, over, report, silence } from "./claim.ts"
 import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
@@ -128,26 +128,68 @@ const lastWord = Effect.fnUntraced(function*({ child, info, shared: { grace } }:
 
 const lastTurns = Effect.repeat(Effect.yieldNow, { times: 9 })
 
-const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined) {
-  const { claim, handle, info, shared } = live
-  claim.canceller.settle()
-  silence(claim)
-  const whose = () => `a run of provider ${JSON.stringify(info.provider)}`
-  const problems: Array<string> = []
-  const survivors: Array<string> = []
-  const failed = yield* closeScope(claim, Exit.void, shared.grace, whose)
-  if (failed !== undefined) problems.push(failed.problem)
-  if (failed?.closing === true) survivors.push(`run ${info.runId} of provider ${info.provider}`)
-  const exit = first ?? (yield* lastWord(live, survivors))
-  if (handle.survivors !== undefined) {
-    const counted = yield* runWithin(handle.survivors, shared.grace)
-    if (counted !== undefined && Exit.isSuccess(counted) && isNames(counted.value)) survivors.push(...counted.value)
+const end = (live: Live, first: ChildExit | undefined): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { claim, context, info, shared: { grace } } = live
+    claim.canceller.settle()
+    silence(claim)
+    const problems: Array<string> = []
+    const survivors: Array<string> = []
+    const whose = () => `a run of provider ${JSON.stringify(info.provider)}`
+    return flatMapNow(closeScope(claim, Exit.void, grace, whose, context), (failed) => {
+      if (failed !== undefined) problems.push(failed.problem)
+      if (failed?.closing === true) survivors.push(`run ${info.runId} of provider ${info.provider}`)
+      const known: Effect.Effect<ChildExit | undefined> = first === undefined
+        ? lastWord(live, survivors)
+        : Effect.succeed(first)
+      return flatMapNow(known, (exit) =>
+        flatMapNow(counted(live, problems, survivors), () => {
+          if (survivors.length > 0 && problems.length === 0) problems.push("some of it is still alive")
+          const rest = concluded(live, exit, problems, survivors)
+          return fromTop(live.depth) ? Effect.andThen(Effect.yieldNow, rest) : rest
+        }))
+    })
+  })
+
+// asks the provider what is still alive
+const counted = (
+  { context, handle, shared: { grace } }: Live,
+  problems: Array<string>,
+  survivors: Array<string>
+): Effect.Effect<void> => {
+  if (handle.survivors === undefined) return Effect.void
+  const fiber = Effect.runForkWith(context)(handle.survivors)
+  const heard = (exit: Exit.Exit<unknown> | undefined) => {
+    if (exit === undefined) fiber.interruptUnsafe()
+    if (exit !== undefined && Exit.isSuccess(exit) && isNames(exit.value)) survivors.push(...exit.value)
     else problems.push("its provider could not say what is still alive")
+    return Effect.void
   }
-  if (survivors.length > 0 && problems.length === 0) problems.push("some of it is still alive")
-  if (fromTop(live.depth)) yield* Effect.yieldNow
-  const at = yield* Clock.currentTimeMillis
-  const settled = yield* settledResult(live, exit, at - live.startedAt)
+  const exit = fiber.pollUnsafe()
+  return exit === undefined ? Effect.flatMap(awaitWithin(fiber, grace), heard) : heard(exit)
+}
+
+const concluded = (
+  live: Live,
+  exit: ChildExit | undefined,
+  problems: ReadonlyArray<string>,
+  survivors: ReadonlyArray<string>
+): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => {
+    const at = fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
+    return Effect.map(
+      settledResult(live, exit, at - live.startedAt),
+      (settled) => told(live, settled, at, problems, survivors)
+    )
+  })
+
+const told = (
+  { claim, info, result: waiting, shared }: Live,
+  settled: ChildExit,
+  at: number,
+  problems: ReadonlyArray<string>,
+  survivors: ReadonlyArray<string>
+): void => {
   claim.place.leave()
   shared.running.delete(info.runId)
   const result = Exit.isSuccess(settled) ? settled.value : undefined
@@ -164,11 +206,12 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
       released
     })
   }
-  Deferred.doneUnsafe(live.result, settled)
+  Deferred.doneUnsafe(waiting, settled)
+  if (released) return over(claim, Exit.void)
   const run = Exit.isFailure(settled) ? Option.getOrUndefined(Cause.findErrorOption(settled.cause)) : undefined
   over(
     claim,
-    released ? Exit.void : Exit.fail(
+    Exit.fail(
       new ReleaseFailed({
         provider: info.provider,
         result,
@@ -178,7 +221,7 @@ const end = Effect.fnUntraced(function*(live: Live, first: ChildExit | undefined
       })
     )
   )
-})
+}
 
 // -----------------------------------------------------------------------------
 // the result
@@ -212,9 +255,12 @@ const invalidStructured = (result: Result<unknown>, diagnostic: string): Result<
 })
 
 // the structured value is only believed after a decode on this side; without a schema there is none
-const decoded = Effect.fnUntraced(function*(live: Live, result: Result<unknown> & { readonly _tag: "Completed" }) {
-  if (Option.isNone(live.output)) return { ...result, structured: undefined }
-  const exit = yield* runWithin(live.output.value.decode(result.structured), live.shared.grace)
+const decoded = Effect.fnUntraced(function*(
+  live: Live,
+  { decode }: ResolvedOutput,
+  result: Result<unknown> & { readonly _tag: "Completed" }
+) {
+  const exit = yield* runWithin(decode(result.structured), live.shared.grace)
   if (exit === undefined) return invalidStructured(result, "the value could not be decoded in time")
   if (Exit.isSuccess(exit)) return { ...result, structured: exit.value }
   const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
@@ -224,30 +270,39 @@ const decoded = Effect.fnUntraced(function*(live: Live, result: Result<unknown> 
 })
 
 const resultOf = (live: Live, result: Result<unknown>): Effect.Effect<Result<unknown>> => {
-  if (result._tag === "Completed") return decoded(live, result)
+  if (result._tag === "Completed") {
+    return Option.isNone(live.output)
+      ? Effect.succeed({ ...result, structured: undefined })
+      : decoded(live, live.output.value, result)
+  }
   const { cause } = live.claim.canceller
   if (cause !== undefined) return Effect.succeed(aborted(cause, result))
   return Effect.succeed(result._tag === "Failed" ? { ...result, diagnostic: boundText(result.diagnostic) } : result)
 }
 
-const settledResult = Effect.fnUntraced(
-  function*(live: Live, exit: ChildExit | undefined, elapsed: number) {
-    const { claim: { canceller: { cause } }, info: { provider } } = live
-    if (exit !== undefined && Exit.isSuccess(exit)) {
-      const { value } = exit
-      return isResult(value)
-        ? measured(yield* resultOf(live, value), elapsed)
-        : yield* faulty(provider, Cause.die(new TypeError("what the provider gave back is no result")))
-    }
-    if (cause !== undefined) return measured(aborted(cause, undefined), elapsed)
-    const error = exit === undefined ? undefined : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-    if (error === undefined) return yield* faulty(provider, exit?.cause ?? Cause.empty)
-    const { diagnostic, reason } = error
-    return Exit.fail(new RunFailed({ provider: error.provider, reason, diagnostic: boundText(diagnostic) }))
-  },
-  // what it fails with may be anything too
-  (effect, live) => Effect.catchCause(effect, (cause) => faulty(live.info.provider, cause))
-)
+const judged = (live: Live, exit: ChildExit | undefined, elapsed: number): Effect.Effect<ChildExit> => {
+  const { claim: { canceller: { cause } }, info: { provider } } = live
+  if (exit !== undefined && Exit.isSuccess(exit)) {
+    const { value } = exit
+    return isResult(value)
+      ? flatMapNow(resultOf(live, value), (result) => Effect.succeed(measured(result, elapsed)))
+      : faulty(provider, Cause.die(new TypeError("what the provider gave back is no result")))
+  }
+  if (cause !== undefined) return Effect.succeed(measured(aborted(cause, undefined), elapsed))
+  const error = exit === undefined ? undefined : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+  if (error === undefined) return faulty(provider, exit?.cause ?? Cause.empty)
+  const { diagnostic, reason } = error
+  return Effect.succeed(
+    Exit.fail(new RunFailed({ provider: error.provider, reason, diagnostic: boundText(diagnostic) }))
+  )
+}
+
+// what it fails with may be anything too
+const settledResult = (live: Live, exit: ChildExit | undefined, elapsed: number): Effect.Effect<ChildExit> =>
+  Effect.catchCause(
+    Effect.suspend(() => judged(live, exit, elapsed)),
+    (cause) => faulty(live.info.provider, cause)
+  )
 
 const measured = (result: Result<unknown>, elapsed: number): ChildExit =>
   Exit.succeed({ ...result, usage: { ...result.usage, elapsed } })
