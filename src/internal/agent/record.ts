@@ -32,29 +32,36 @@ const fold = (state: State, events: ReadonlyArray<Session.KnownEvent>): void => 
   for (const event of events) Session.advance(state.transcript, event)
 }
 
+/** @internal As {@link commit}, from inside `fiber`: an exit where the log takes the events at once. */
+export const commitNow = (
+  fiber: Fiber.Fiber<unknown, unknown>,
+  state: State,
+  turn: Turn | undefined,
+  make: () => ReadonlyArray<Draft>
+): Effect.Effect<void, AppendError> => {
+  const { appendUnsafe } = state.log
+  if (appendUnsafe === undefined) {
+    state.writing ??= Semaphore.makeUnsafe(1)
+    return Effect.uninterruptible(state.writing.withPermit(Effect.suspend(() => {
+      const events = stamped(state, turn, make, fiber)
+      if (events === undefined) return Effect.interrupt
+      return events.length === 0 ? Effect.void : Effect.map(state.log.append(events), () => fold(state, events))
+    })))
+  }
+  const events = stamped(state, turn, make, fiber)
+  if (events === undefined) return Effect.interrupt
+  if (events.length === 0) return Effect.void
+  const exit = appendUnsafe(events)
+  if (Exit.isSuccess(exit)) fold(state, events)
+  return exit
+}
+
 /** @internal Appends the events that `make` says once it is their turn; a fenced turn can no longer. */
 export const commit = (
   state: State,
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>
-): Effect.Effect<void, AppendError> =>
-  Effect.withFiber((fiber) => {
-    const { appendUnsafe } = state.log
-    if (appendUnsafe === undefined) {
-      state.writing ??= Semaphore.makeUnsafe(1)
-      return Effect.uninterruptible(state.writing.withPermit(Effect.suspend(() => {
-        const events = stamped(state, turn, make, fiber)
-        if (events === undefined) return Effect.interrupt
-        return events.length === 0 ? Effect.void : Effect.map(state.log.append(events), () => fold(state, events))
-      })))
-    }
-    const events = stamped(state, turn, make, fiber)
-    if (events === undefined) return Effect.interrupt
-    if (events.length === 0) return Effect.void
-    const exit = appendUnsafe(events)
-    if (Exit.isSuccess(exit)) fold(state, events)
-    return exit
-  })
+): Effect.Effect<void, AppendError> => Effect.withFiber((fiber) => commitNow(fiber, state, turn, make))
 
 const stamped = (
   state: State,
@@ -102,21 +109,10 @@ const wishes = Effect.fnUntraced(function*(calls: Calls) {
   return results
 })
 
-/**
- * @internal Writes the end of a turn, if it has begun, as `turn.cause` says: every call answered, then why it ended,
- * then what was added to the conversation without being asked for. Never fails.
- */
-export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
-  const { transcript } = state
-  turn.usage = { ...turn.usage, elapsed: (yield* now) - turn.startedAt }
-  for (const { receipt } of state.steering.splice(0)) {
-    if (receipt !== undefined) {
-      Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))
-    }
-  }
-  const { calls } = turn
-  const wished = calls === undefined || calls.wishes.size === 0 ? undefined : yield* wishes(calls)
-  const drafts = (): ReadonlyArray<Draft> => {
+const endOf =
+  (state: State, turn: Turn, wished: ReadonlyMap<string, unknown> | undefined) => (): ReadonlyArray<Draft> => {
+    const { transcript } = state
+    const { calls } = turn
     const drafts: Array<Draft> = []
     if (turn.number !== undefined && transcript.openTurn === turn.number) {
       if (transcript.pending.size > 0) {
@@ -132,11 +128,29 @@ export const writeEnd = Effect.fnUntraced(function*(state: State, turn: Turn) {
     for (const waiting of state.injected.splice(0)) drafts.push(appended(waiting))
     return drafts
   }
-  yield* Effect.catchCause(
-    commit(state, undefined, drafts),
+
+/**
+ * @internal Writes the end of a turn, if it has begun, as `turn.cause` says: every call answered, then why it ended,
+ * then what was added to the conversation without being asked for. Never fails.
+ */
+export const writeEnd = (state: State, turn: Turn): Effect.Effect<void> =>
+  Effect.catchCause(
+    Effect.withFiber((fiber) => {
+      turn.usage = { ...turn.usage, elapsed: nowUnsafe(fiber) - turn.startedAt }
+      if (state.steering.length > 0) {
+        for (const { receipt } of state.steering.splice(0)) {
+          if (receipt !== undefined) {
+            Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))
+          }
+        }
+      }
+      const { calls } = turn
+      return calls === undefined || calls.wishes.size === 0
+        ? commitNow(fiber, state, undefined, endOf(state, turn, undefined))
+        : Effect.flatMap(wishes(calls), (wished) => commitNow(fiber, state, undefined, endOf(state, turn, wished)))
+    }),
     (cause) => Effect.logWarning(`the end of a turn of session ${state.header.id} could not be written`, cause)
   )
-})
 
 /** @internal Makes the log as safe as its store can, as well as it can. Never fails. */
 export const flushed = (state: State): Effect.Effect<void> =>

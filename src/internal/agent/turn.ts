@@ -1,9 +1,8 @@
 /**
- * Drives one turn of an agent: from the message that opens it, through model calls and tools, to its end in the log.
+ * Drives one turn of an agent: from the message that opens it, through what the agent does, to its end in the log.
  *
  * A turn that began always ends in the log, with every tool call answered, whatever interrupted it.
  */
-import type * as AiError from "effect/ai/AiError"
 import * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -12,187 +11,18 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
-import * as Session from "../../Session.ts"
+import type * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
-import type { UnknownVariable } from "../../SystemPrompt.ts"
-import { boundText } from "../session/bounded.ts"
-import { messageId } from "../session/ids.ts"
-import { type Answer, ask, causeOf } from "./ask.ts"
-import { Calls, dispatch, notExecuted } from "./dispatch.ts"
-import type { OutputPart, TurnOutcome } from "./model.ts"
-import { appended, commit, type Draft, flushed, now, said, writeEnd } from "./record.ts"
+import { flatMapNow } from "../session/now.ts"
+import { causeOf } from "./ask.ts"
+import type { TurnOutcome } from "./model.ts"
+import { appended, commit, flushed, nowUnsafe, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
-
-const failed = (reason: string, diagnostic: string, retryable = false): Session.TurnCause => ({
-  _tag: "Failed",
-  reason,
-  retryable,
-  diagnostic: boundText(diagnostic)
-})
-
-// what was sent into the turn joins it between two steps, durably before it is acknowledged (S88)
-const admit = Effect.fnUntraced(function*(state: State, turn: Turn) {
-  if (state.injected.length > 0) yield* commit(state, turn, () => state.injected.splice(0).map(appended))
-  if (state.steering.length > 0) {
-    yield* Effect.uninterruptible(Effect.suspend(() => {
-      const steering = turn.admitting = state.steering.splice(0)
-      const admitted = () =>
-        steering.map(({ message, messageId, source }): Draft => ({
-          _tag: "SteeringAdmitted",
-          message,
-          source,
-          messageId
-        }))
-      return Effect.map(Effect.andThen(commit(state, turn, admitted), state.log.flush), () => {
-        turn.admitting = []
-        for (const { receipt } of steering) if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.void)
-      })
-    }))
-  }
-})
-
-const ended = ({ calls, error, reason }: Answer): Session.TurnCause | undefined => {
-  switch (reason) {
-    case "length":
-      return { _tag: "MaxTokens" }
-    case "content-filter":
-      return { _tag: "Refusal" }
-    case "error":
-      return failed("ModelError", `the model ended its answer with an error${error === "" ? "" : `: ${error}`}`, true)
-    case "pause":
-      return undefined
-    default:
-      return calls.length > 0 ? undefined : { _tag: "Completed" }
-  }
-}
-
-const reminder = (tool: string): Prompt.UserMessage =>
-  Prompt.makeMessage("user", {
-    content: [Prompt.makePart("text", {
-      text: `Your answer only counts when you give it by calling the tool "${tool}". Call it now.`
-    })]
-  })
-
-const answerParts = (answer: Answer): ReadonlyArray<OutputPart> =>
-  answer.message === undefined
-    ? []
-    : answer.message.content.filter((part): part is OutputPart => part.type === "text" || part.type === "file")
-
-const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: CurrentAgent["Service"]) {
-  const { progress, transcript } = state
-  const publish = (value: Parameters<typeof progress.publish>[0]) => progress.publish(value)
-  const observed = () => progress.observed
-  let forced = false
-  let force = false
-  for (let step = 0;; step++) {
-    if (step >= state.maxSteps) {
-      turn.cause = { _tag: "MaxSteps" }
-      return
-    }
-    if (state.injected.length > 0 || state.steering.length > 0) yield* admit(state, turn)
-    const resolved = state.tools()
-    const system = yield* state.systemPrompt.assemble({
-      sections: state.sections,
-      variables: { cwd: identity.cwd, model: identity.model ?? "default", session: identity.sessionId }
-    })
-    const messages: ReadonlyArray<Prompt.Message> = system === undefined
-      ? transcript.messages.slice()
-      : [Prompt.makeMessage("system", { content: system }), ...transcript.messages]
-    turn.streamed = ""
-    const answer = yield* ask({
-      model: state.model,
-      messages,
-      toolkit: resolved.toolkit,
-      hasTools: resolved.names.length > 0,
-      forced: force ? state.output : undefined,
-      maxTokens: identity.maxTokens,
-      retry: state.retry,
-      step,
-      observed,
-      publish,
-      onText: (delta) => {
-        turn.streamed = delta === undefined ? "" : turn.streamed + delta
-      },
-      onCall: () => {
-        turn.usage = { ...turn.usage, steps: turn.usage.steps + 1 }
-      }
-    })
-    force = false
-    turn.usage = Session.addUsage(turn.usage, answer.usage)
-    if (answer.text.trim() !== "") {
-      turn.text = answer.text
-      turn.output = answerParts(answer)
-    }
-    if (answer.message !== undefined) {
-      const { message } = answer
-      yield* commit(state, turn, () => [said(message)])
-    }
-    if (progress.observed) progress.publish({ _tag: "StepEnded", usage: turn.usage })
-    const cause = ended(answer)
-    if (answer.calls.length > 0) {
-      if (cause !== undefined) {
-        // a response that was cut off may hold half a call: none of it runs
-        const denied = answer.calls.map((call) => notExecuted(call, `the response ended with "${answer.reason}"`))
-        yield* commit(state, turn, () => [said(Prompt.makeMessage("tool", { content: denied }))])
-        turn.cause = cause
-        return
-      }
-      const { concluded, parts } = yield* dispatch({
-        calls: answer.calls,
-        messages: transcript.messages,
-        tools: resolved,
-        agent: identity,
-        observed: progress.observed,
-        publish,
-        known: turn.calls = new Calls()
-      })
-      // from here to the log nothing may come between: a result that is logged is a result that counts
-      yield* Effect.uninterruptible(Effect.suspend(() => {
-        if (concluded !== undefined) {
-          turn.phase = "concluded"
-          turn.captured = concluded.tool === state.output
-        }
-        return Effect.map(
-          commit(state, turn, () => [said(Prompt.makeMessage("tool", { content: [...parts] }))]),
-          () => {
-            turn.calls = undefined
-            turn.concluded = concluded
-          }
-        )
-      }))
-      if (concluded !== undefined) {
-        turn.cause = { _tag: "Completed" }
-        return
-      }
-      continue
-    }
-    if (cause === undefined) continue
-    if (cause._tag !== "Completed") {
-      turn.cause = cause
-      return
-    }
-    // a message that came while the model finished is answered in this turn
-    if (state.steering.length > 0 && step + 1 < state.maxSteps) continue
-    if (state.output !== undefined) {
-      if (forced) {
-        turn.cause = failed("NoStructuredOutput", `the agent ended without a valid call of "${state.output}"`)
-        return
-      }
-      forced = true
-      force = true
-      const message = reminder(state.output)
-      const id = yield* messageId
-      yield* commit(state, turn, () => [{ ...said(message), source: { kind: "notice" }, messageId: id }])
-      continue
-    }
-    turn.cause = cause
-    return
-  }
-})
+import { failed, type StepError, steps } from "./steps.ts"
 
 const causeOfExit = (
   turn: Turn,
-  exit: Exit.Exit<void, AiError.AiError | AppendError | UnknownVariable>
+  exit: Exit.Exit<void, StepError>
 ): Effect.Effect<Session.TurnCause> => {
   if (turn.concluded !== undefined) return Effect.succeed({ _tag: "Completed" })
   // what completed stays completed, even when a cancellation came in the same moment (S77)
@@ -249,16 +79,23 @@ const begin = (state: State, turn: Turn): Effect.Effect<void, AppendError> => {
 
 // In a fiber of its own: whatever a model forks as its child has ended when the turn ends. The fiber is known from the
 // first moment: what the agent does may cancel the turn before it waits for the first time.
-const acting = (state: State, turn: Turn, identity: CurrentAgent["Service"]) =>
+const acting = (
+  state: State,
+  turn: Turn,
+  identity: CurrentAgent["Service"]
+): Effect.Effect<Exit.Exit<void, StepError>> =>
   Effect.flatMap(
     Effect.forkChild(
       Effect.withFiber((fiber) => {
         turn.fiber = fiber
-        return turn.abort === undefined ? steps(state, turn, identity) : Effect.interrupt
+        return turn.abort === undefined ? steps(state, turn, identity, fiber) : Effect.interrupt
       }),
       { startImmediately: true }
     ),
-    Fiber.join
+    (fiber) => {
+      const exit = fiber.pollUnsafe()
+      return exit === undefined ? Fiber.await(fiber) : Effect.succeed(exit)
+    }
   )
 
 /**
@@ -266,27 +103,33 @@ const acting = (state: State, turn: Turn, identity: CurrentAgent["Service"]) =>
  * does between the turn's first and last record can be interrupted. Never fails. `finish` is called last, unless the
  * turn was given up meanwhile.
  */
-export const runTurn = Effect.fnUntraced(function*(
+export const runTurn = (
   state: State,
   turn: Turn,
   identity: CurrentAgent["Service"],
   finish: (state: State, turn: Turn) => void
-) {
-  turn.startedAt = yield* now
-  if (turn.abort === undefined) {
-    const exit = yield* Effect.exit(
-      Effect.andThen(begin(state, turn), () => acting(state, turn, identity))
-    )
-    if (turn.fenced) return
-    turn.cause = yield* causeOfExit(turn, exit)
-  } else {
+): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => {
+    const over = () => {
+      if (!turn.fenced) finish(state, turn)
+      return Effect.void
+    }
+    const end = (cause: Session.TurnCause): Effect.Effect<void> => {
+      turn.cause = cause
+      turn.phase = "flushing"
+      return Effect.flatMap(
+        writeEnd(state, turn),
+        () => turn.fenced || turn.number === undefined ? over() : Effect.flatMap(flushed(state), over)
+      )
+    }
+    turn.startedAt = nowUnsafe(fiber)
     // cancelled before it began: nothing of it is in the log (S78)
-    turn.cause = { _tag: "Aborted", cause: turn.abort }
-  }
-  turn.phase = "flushing"
-  yield* writeEnd(state, turn)
-  if (turn.fenced) return
-  if (turn.number !== undefined) yield* flushed(state)
-  if (turn.fenced) return
-  finish(state, turn)
-})
+    if (turn.abort !== undefined) return end({ _tag: "Aborted", cause: turn.abort })
+    return Effect.flatMap(
+      Effect.matchCauseEffect(begin(state, turn), {
+        onFailure: (cause) => Effect.succeed(Exit.failCause(cause)),
+        onSuccess: () => acting(state, turn, identity)
+      }),
+      (exit) => turn.fenced ? Effect.void : flatMapNow(causeOfExit(turn, exit), end)
+    )
+  })

@@ -145,12 +145,15 @@ class Call {
       const working = toWorking(run.runId, run.id, progress)
       return working === undefined ? Effect.void : preliminary(working)
     })
-    return Effect.flatMap(Effect.forkScoped(watching, { startImmediately: true }), (fiber) =>
-      Effect.flatMap(outcomeOf(run, this.#encode), (outcome) => {
-        this.#settled = outcome
-        // what the child did last comes before its answer; nobody who is slow to take it holds the answer up
-        return Effect.andThen(awaitWithin(fiber, "1 second"), released(run, outcome))
-      }))
+    return Effect.flatMap(
+      Effect.forkScoped(watching, { startImmediately: true }),
+      (fiber) =>
+        Effect.flatMap(outcomeOf(run, this.#encode), (outcome) => {
+          this.#settled = outcome
+          // what the child did last comes before its answer; nobody who is slow to take it holds the answer up
+          return Effect.andThen(awaitWithin(fiber, "1 second"), released(run, outcome))
+        })
+    )
   }
 
   /** What the log says of it when it was interrupted: which child it was, and what came of it. */
