@@ -46,7 +46,7 @@ import {
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
 import { sessionIdUnsafe } from "./internal/session/ids.ts"
-import { flatMapNow } from "./internal/session/now.ts"
+import { exitOf, flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
@@ -151,6 +151,8 @@ export interface Options {
   readonly grace?: Duration.Input | undefined
 }
 
+const disposed = Effect.succeed<Session.AbortCause>("disposed")
+
 const make = Effect.fnUntraced(function*(options: Options) {
   const store = yield* SessionStore
   const models = yield* AgentModels
@@ -231,9 +233,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       agent,
       close: () => {
         if (agents.get(header.id) === agent) agents.delete(header.id)
-        return closedBy === undefined
-          ? live.close(state, "disposed")
-          : Effect.flatMap(closedBy, (cause) => live.close(state, cause))
+        return live.close(state, closedBy ?? disposed)
       }
     }
   }
@@ -317,8 +317,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
               Scope.addFinalizerExit(
                 // sound: the scope is in the context by the effect's type
                 Context.getUnsafe(fiber.context, Scope.Scope),
-                (exit) =>
-                  Effect.ensuring(close(exit), Effect.suspend(() => Scope.closeUnsafe(scope, exit) ?? Effect.void))
+                (exit) => {
+                  const closed = close(exit)
+                  const release = () => Scope.closeUnsafe(scope, exit) ?? Effect.void
+                  return exitOf(closed) === undefined ? Effect.ensuring(closed, Effect.suspend(release)) : release()
+                }
               ),
               agent
             )

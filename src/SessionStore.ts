@@ -226,11 +226,13 @@ const makeMemory = (): SessionStore["Service"] => {
     Effect.contextWith((context: Context.Context<Scope.Scope>) => {
       const token = {}
       session.holder = token
-      const release = Effect.sync(() => {
-        if (session.holder !== token) return
-        session.holder = undefined
-        if (unwanted?.() === true) sessions.delete(session.header.id)
-      })
+      const release = () => {
+        if (session.holder === token) {
+          session.holder = undefined
+          if (unwanted?.() === true) sessions.delete(session.header.id)
+        }
+        return Effect.void
+      }
       const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
         if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
         const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
@@ -249,7 +251,7 @@ const makeMemory = (): SessionStore["Service"] => {
           session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
         )
       }
-      return Effect.as(Scope.addFinalizer(Context.get(context, Scope.Scope), release), log)
+      return Effect.as(Scope.addFinalizerExit(Context.get(context, Scope.Scope), release), log)
     })
 
   const find = (id: string): Effect.Effect<MemorySession, SessionNotFound> =>

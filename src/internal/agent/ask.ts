@@ -181,12 +181,15 @@ const distinct = (message: Prompt.AssistantMessage | undefined): Prompt.Assistan
   return changed ? Prompt.makeMessage("assistant", { ...message, content }) : message
 }
 
+const answered = (parts: ReadonlyArray<AnyPart>): Effect.Effect<Answer> =>
+  Effect.map(CostOf, (costOf) => toAnswer(parts, costOf))
+
 /** @internal Asks the model once, with retries. */
 export const ask = (question: Question): Effect.Effect<Answer, AiError.AiError> =>
-  Effect.flatMap(
-    Effect.catch(limited(question), (error) => again(question, error)),
-    (parts) => Effect.map(CostOf, (costOf) => toAnswer(parts, costOf))
-  )
+  Effect.matchEffect(limited(question), {
+    onSuccess: answered,
+    onFailure: (error) => Effect.flatMap(again(question, error), answered)
+  })
 
 /** @internal The default schedule of retries: four, after 1, 2, 4 and 8 seconds, each shortened or stretched by chance. */
 export const defaultRetry: Schedule.Schedule<unknown, AiError.AiError> = Schedule.exponential(Duration.seconds(1)).pipe(

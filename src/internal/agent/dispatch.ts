@@ -190,15 +190,21 @@ const concludes = (batch: Batch, call: Prompt.ToolCallPart): boolean => batch.to
 const all = (batch: Batch, calls: ReadonlyArray<Prompt.ToolCallPart>): Effect.Effect<Array<Prompt.ToolResultPart>> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(
-      Effect.forEach(calls, (call) => Effect.forkChild(run(batch, call), { startImmediately: true })),
-      (fibers) =>
-        Effect.map(
-          Effect.onInterrupt(restore(Fiber.awaitAll(fibers)), () => Fiber.interruptAll(fibers)),
-          (exits) =>
-            exits.map((exit, i) =>
-              Exit.isSuccess(exit) ? exit.value : settle(batch, calls[i], interrupted(calls[i].name))
-            )
-        )
+      calls.length === 1
+        ? Effect.map(Effect.forkChild(run(batch, calls[0]), { startImmediately: true }), (fiber) => [fiber])
+        : Effect.forEach(calls, (call) => Effect.forkChild(run(batch, call), { startImmediately: true })),
+      (fibers) => {
+        const parts = () =>
+          fibers.map((fiber, i) => {
+            const exit = fiber.pollUnsafe()
+            return exit !== undefined && Exit.isSuccess(exit)
+              ? exit.value
+              : settle(batch, calls[i], interrupted(calls[i].name))
+          })
+        return fibers.every((fiber) => fiber.pollUnsafe() !== undefined)
+          ? Effect.succeed(parts())
+          : Effect.map(Effect.onInterrupt(restore(Fiber.awaitAll(fibers)), () => Fiber.interruptAll(fibers)), parts)
+      }
     )
   )
 

@@ -17,6 +17,11 @@ export class Handle {
   readonly #state: State
   readonly #store: SessionStore["Service"]
 
+  /** What outlived its grace; `undefined` for an agent that is none of ours. */
+  static survivorsOf(agent: object): ReadonlyArray<string> | undefined {
+    return #state in agent ? agent.#state.survivors : undefined
+  }
+
   constructor(state: State, store: SessionStore["Service"]) {
     this.#state = state
     this.#store = store

@@ -308,20 +308,26 @@ export const interrupt = (state: State, cause: Session.AbortCause): Effect.Effec
     return turn === undefined ? Effect.void : stop(state, turn, cause, turn.lifetime, "interrupted")
   })
 
-/** @internal Closes the agent for good: nothing of it is alive, or is counted as a survivor, when this returns. */
-export const close = (state: State, cause: Session.AbortCause): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const { turn } = state
-    state.closed = true
+/**
+ * @internal Closes the agent for good: nothing of it is alive, or is counted as a survivor, when the effect is done. An
+ * agent that is idle is closed by the call itself, and `cause`, which is why its turn ends, is not asked for.
+ */
+export const close = (state: State, cause: Effect.Effect<Session.AbortCause>): Effect.Effect<void> => {
+  state.closed = true
+  if (state.turn === undefined) {
+    state.lifetime.end("closed")
+    state.progress.end()
+    return Effect.void
+  }
+  return Effect.uninterruptible(Effect.flatMap(cause, (cause) => {
     dropWaiting(state, "disposed", cause)
-    const ended = () => state.progress.end()
-    if (turn === undefined) {
-      state.lifetime.end("closed")
-      ended()
-      return Effect.void
-    }
-    return Effect.uninterruptible(Effect.map(stop(state, turn, cause, state.lifetime, "closed"), ended))
-  })
+    const { turn } = state
+    const stopped = turn === undefined
+      ? Effect.sync(() => state.lifetime.end("closed"))
+      : stop(state, turn, cause, state.lifetime, "closed")
+    return Effect.map(stopped, () => state.progress.end())
+  }))
+}
 
 /** The outcome of a message whose turn never opened. */
 const neverOpened: TurnOutcome = outcomeOf({

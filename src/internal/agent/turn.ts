@@ -13,10 +13,10 @@ import * as Option from "effect/Option"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
-import { flatMapNow } from "../session/now.ts"
+import { exitOf, flatMapNow } from "../session/now.ts"
 import { causeOf } from "./ask.ts"
 import type { TurnOutcome } from "./model.ts"
-import { appended, commit, flushed, nowUnsafe, writeEnd } from "./record.ts"
+import { appended, commitNow, flushed, nowUnsafe, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
 import { failed, type StepError, steps } from "./steps.ts"
 
@@ -58,19 +58,23 @@ export const outcomeOf = (
 })
 
 // a message that was steered into the turn before is acknowledged when it opens this one, and is as safe then (S91)
-const begin = (state: State, turn: Turn): Effect.Effect<void, AppendError> => {
+const begin = (
+  fiber: Fiber.Fiber<unknown, unknown>,
+  state: State,
+  turn: Turn
+): Effect.Effect<void, AppendError> => {
   const { receipt } = turn.queued
-  const started = Effect.onExit(
-    commit(state, turn, () => {
-      turn.number = state.transcript.turns
-      return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
-    }),
-    (exit) =>
-      Effect.sync(() => {
-        if (Exit.isFailure(exit)) turn.number = undefined
-        else if (turn.phase === "opening") turn.phase = "open"
-      })
-  )
+  const committed = commitNow(fiber, state, turn, () => {
+    turn.number = state.transcript.turns
+    return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
+  })
+  const begun = (exit: Exit.Exit<void, AppendError>): void => {
+    if (Exit.isFailure(exit)) turn.number = undefined
+    else if (turn.phase === "opening") turn.phase = "open"
+  }
+  const done = exitOf(committed)
+  if (done !== undefined) begun(done)
+  const started = done ?? Effect.onExit(committed, (exit) => Effect.sync(() => begun(exit)))
   return receipt === undefined ? started : Effect.map(
     Effect.andThen(started, state.log.flush),
     () => void Deferred.doneUnsafe(receipt, Exit.void)
@@ -126,7 +130,7 @@ export const runTurn = (
     // cancelled before it began: nothing of it is in the log (S78)
     if (turn.abort !== undefined) return end({ _tag: "Aborted", cause: turn.abort })
     return Effect.flatMap(
-      Effect.matchCauseEffect(begin(state, turn), {
+      Effect.matchCauseEffect(begin(fiber, state, turn), {
         onFailure: (cause) => Effect.succeed(Exit.failCause(cause)),
         onSuccess: () => acting(state, turn, identity)
       }),

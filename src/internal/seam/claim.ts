@@ -15,6 +15,7 @@ import * as Scope from "effect/Scope"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type { AbortCause } from "../../Session.ts"
 import { awaitWithin } from "../session/bounded.ts"
+import { exitOf } from "../session/now.ts"
 import type { ReleaseFailed } from "./errors.ts"
 import type { Place } from "./gate.ts"
 
@@ -61,37 +62,36 @@ export interface Claim {
   readonly letGo: () => void
 }
 
-/** @internal Claims on behalf of `parent` in the scope of the caller; nothing when that scope is closed. */
+/**
+ * @internal Claims on behalf of `parent` in the scope of the caller, by the call itself, which is to be followed by the
+ * effect; nothing when that scope is closed.
+ */
 export const claim = (
   caller: Scope.Scope,
   parent: CurrentAgent["Service"],
   signal: AbortSignal | undefined,
   place: Place
-): Effect.Effect<Claim | undefined> =>
-  Effect.suspend(() => {
-    const guard = Scope.forkUnsafe(caller)
-    if (guard.state._tag === "Closed") return Effect.undefined
-    const canceller = new Canceller()
-    const released = Deferred.makeUnsafe<void, ReleaseFailed>()
-    const unlisten = [parent.lifetime.onEnd(() => canceller.cancel("parent"))]
-    if (signal !== undefined) {
-      const onAbort = () => canceller.cancel("parent")
-      signal.addEventListener("abort", onAbort, { once: true })
-      unlisten.push(() => signal.removeEventListener("abort", onAbort))
-      // an aborted signal tells nobody who comes later
-      if (signal.aborted) onAbort()
-    }
-    return Effect.as(
-      Scope.addFinalizer(
-        guard,
-        Effect.suspend(() => {
-          canceller.cancel(parent.lifetime.ended === undefined ? "disposed" : "parent")
-          return Effect.exit(Deferred.await(released))
-        })
-      ),
-      { canceller, place, scope: Scope.makeUnsafe(), guard, released, unlisten, letGo: parent.lifetime.hold() }
-    )
-  })
+): Effect.Effect<Claim | undefined> => {
+  const guard = Scope.forkUnsafe(caller)
+  if (guard.state._tag === "Closed") return Effect.undefined
+  const canceller = new Canceller()
+  const released = Deferred.makeUnsafe<void, ReleaseFailed>()
+  const unlisten = [parent.lifetime.onEnd(() => canceller.cancel("parent"))]
+  if (signal !== undefined) {
+    const onAbort = () => canceller.cancel("parent")
+    signal.addEventListener("abort", onAbort, { once: true })
+    unlisten.push(() => signal.removeEventListener("abort", onAbort))
+    // an aborted signal tells nobody who comes later
+    if (signal.aborted) onAbort()
+  }
+  return Effect.as(
+    Scope.addFinalizerExit(guard, () => {
+      canceller.cancel(parent.lifetime.ended === undefined ? "disposed" : "parent")
+      return Effect.exit(Deferred.await(released))
+    }),
+    { canceller, place, scope: Scope.makeUnsafe(), guard, released, unlisten, letGo: parent.lifetime.hold() }
+  )
+}
 
 /** @internal Stops listening to whatever could cancel it. */
 export const silence = (claim: Claim): void => {
@@ -126,6 +126,8 @@ export const closeScope = (
 ): Effect.Effect<Unreleased | undefined> => {
   const closing = Scope.closeUnsafe(claim.scope, exit)
   if (closing === undefined) return Effect.undefined
+  const done = exitOf(closing)
+  if (done !== undefined) return unreleased(done, whose)
   const fiber = Effect.runForkWith(context)(closing, { uninterruptible: true })
   const closed = fiber.pollUnsafe()
   return closed === undefined

@@ -27,7 +27,7 @@ import type { Gate } from "./gate.ts"
 import type { Unchecked } from "./request.ts"
 import { Result as ResultSchema } from "./result.ts"
 import type { Result } from "./result.ts"
-import type { ProviderRun, ResolvedOutput, Run, Steerable } from "./run.ts"
+import { isOwn, own, type ProviderRun, type ResolvedOutput, type Run, type Steerable } from "./run.ts"
 
 /** @internal What the runs of one service share. */
 export interface Shared {
@@ -157,6 +157,11 @@ const counted = (
   problems: Array<string>,
   survivors: Array<string>
 ): Effect.Effect<void> => {
+  const known = isOwn(handle) ? handle[own]() : undefined
+  if (known !== undefined) {
+    survivors.push(...known)
+    return Effect.void
+  }
   if (handle.survivors === undefined) return Effect.void
   const fiber = Effect.runForkWith(context)(handle.survivors)
   const heard = (exit: Exit.Exit<unknown> | undefined) => {
@@ -284,7 +289,7 @@ const judged = (live: Live, exit: ChildExit | undefined, elapsed: number): Effec
   const { claim: { canceller: { cause } }, info: { provider } } = live
   if (exit !== undefined && Exit.isSuccess(exit)) {
     const { value } = exit
-    return isResult(value)
+    return isOwn(live.handle) || isResult(value)
       ? flatMapNow(resultOf(live, value), (result) => Effect.succeed(measured(result, elapsed)))
       : faulty(provider, Cause.die(new TypeError("what the provider gave back is no result")))
   }

@@ -8,7 +8,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { Agent, Agents, ComposeError, Content, TurnOutcome } from "../../Agent.ts"
+import { Handle } from "../../internal/agent/handle.ts"
 import { unseen } from "../../internal/seam/check.ts"
+import { own, type OwnRun } from "../../internal/seam/run.ts"
 import type { Event } from "../../Session.ts"
 import type { CreateError } from "../../SessionStore.ts"
 import * as Subagent from "../../Subagent.ts"
@@ -87,7 +89,7 @@ const nothing: TurnOutcome = {
   concluded: Option.none()
 }
 
-class ChildRun implements Subagent.ProviderRun<InProcess> {
+class ChildRun implements Subagent.ProviderRun<InProcess>, OwnRun {
   readonly localAgent: Option.Option<Agent>
   readonly #agent: Agent
   readonly #capturing: Capture | undefined
@@ -126,6 +128,10 @@ class ChildRun implements Subagent.ProviderRun<InProcess> {
 
   get survivors(): Agent["survivors"] {
     return this.#agent.survivors
+  }
+
+  [own](): ReadonlyArray<string> | undefined {
+    return Handle.survivorsOf(this.#agent)
   }
 
   get steer(): Agent["steer"] {
