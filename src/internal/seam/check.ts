@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentAgent.ts"
-import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "../../OutputSchema.ts"
 import type { AbortCause } from "../../Session.ts"
 import { flatMapNow } from "../session/now.ts"
 import { isNatural, isPositive } from "../session/numbers.ts"
@@ -21,6 +20,7 @@ import {
   UnsupportedCapability
 } from "./errors.ts"
 import type { ProviderInfo } from "./events.ts"
+import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "./outputCodec.ts"
 import type { Request, Unchecked } from "./request.ts"
 import type { ResolvedOutput } from "./run.ts"
 

@@ -5,7 +5,6 @@ import type * as Duration from "effect/Duration"
 import type { UnknownModel } from "../../AgentModels.ts"
 import type { UnknownTool } from "../../AgentTools.ts"
 import type { Limits, ToolRestriction } from "../../CurrentAgent.ts"
-import type { UnsupportedSchema } from "../../OutputSchema.ts"
 import type { UnknownVariable } from "../../SystemPrompt.ts"
 import type { Content } from "../agent/model.ts"
 import type {
@@ -17,6 +16,7 @@ import type {
   StartFailed,
   UnsupportedCapability
 } from "./errors.ts"
+import type { UnsupportedSchema } from "./outputCodec.ts"
 
 /**
  * Whether a provider can do something: yes, no, or known only after a handshake with the agent behind it.

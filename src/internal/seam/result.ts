@@ -76,3 +76,17 @@ export type NotCompletedResult =
   | (Common & { readonly _tag: "MaxTokens" })
   | (Common & { readonly _tag: "Refusal" })
   | (Common & { readonly _tag: "Other"; readonly reason: string })
+
+/**
+ * @internal Marks a run of this library's own providers, whose results need no check, and tells what has outlived the
+ * closing of its scope without a fiber, where it knows. Nobody else can: the symbol is not exported.
+ */
+export const own: unique symbol = Symbol("effect-subagent/own")
+
+/** @internal */
+export interface OwnRun {
+  readonly [own]: () => ReadonlyArray<string> | undefined
+}
+
+/** @internal */
+export const isOwn = (handle: object): handle is OwnRun => own in handle

@@ -9,10 +9,10 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { Agent } from "../../Agent.ts"
 import type { CurrentAgent, Limits } from "../../CurrentAgent.ts"
-import type { StructuredSchema } from "../../OutputSchema.ts"
 import type { AbortCause, Source } from "../../Session.ts"
 import type { Content, Progress, SteerRejected } from "../agent/model.ts"
 import type { ProviderNotFound, ReleaseFailed, RunFailed, UnsupportedCapability } from "./errors.ts"
+import type { StructuredSchema } from "./outputCodec.ts"
 import type { Capabilities, Request, StartError, Support, Unchecked } from "./request.ts"
 import type { Result } from "./result.ts"
 
@@ -250,17 +250,3 @@ export interface Implementation<in out C extends Capabilities> {
     request: ResolvedStart<C>
   ) => Effect.Effect<ProviderRun<C>, StartError<C> | UnsupportedCapability, Scope.Scope>
 }
-
-/**
- * @internal Marks a run of this library's own providers, whose results need no check, and tells what has outlived the
- * closing of its scope without a fiber, where it knows. Nobody else can: the symbol is not exported.
- */
-export const own: unique symbol = Symbol("effect-subagent/own")
-
-/** @internal */
-export interface OwnRun {
-  readonly [own]: () => ReadonlyArray<string> | undefined
-}
-
-/** @internal */
-export const isOwn = (handle: object): handle is OwnRun => own in handle

@@ -25,9 +25,9 @@ import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
 import type { Gate } from "./gate.ts"
 import type { Unchecked } from "./request.ts"
-import { Result as ResultSchema } from "./result.ts"
+import { isOwn, own, Result as ResultSchema } from "./result.ts"
 import type { Result } from "./result.ts"
-import { isOwn, own, type ProviderRun, type ResolvedOutput, type Run, type Steerable } from "./run.ts"
+import type { ProviderRun, ResolvedOutput, Run, Steerable } from "./run.ts"
 
 /** @internal What the runs of one service share. */
 export interface Shared {
