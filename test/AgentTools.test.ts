@@ -219,6 +219,39 @@ describe("AgentTools", () => {
     })
   }))
 
+  agentTest("a handler calls another tool of its own toolkit", () => {
+    const Search = Tool.make("search", { success: Schema.String })
+    const Research = Tool.make("research", { success: Schema.String })
+    const searching = Toolkit.make(Search)
+    return {
+      script: [[call("research", {}, "one"), call("search", {}, "two")], [call("research", {}, "three")], [
+        text("done")
+      ]],
+      with: [
+        AgentTools.layer(Toolkit.make(Research, Search)).pipe(
+          Layer.provide(
+            Toolkit.make(Research).toLayer({
+              research: () =>
+                Effect.flatMap(searching, ({ handle }) =>
+                  Effect.map(
+                    Stream.runCollect(Stream.unwrap(handle("search", {}, "inner"))),
+                    (found) => `${found[0].result}, so it is so`
+                  ))
+            } as never).pipe(Layer.provideMerge(searching.toLayer({ search: () => Effect.succeed("found") })))
+          )
+        )
+      ],
+      body: Effect.gen(function*() {
+        yield* (yield* create("a")).prompt("go")
+        assert.deepStrictEqual((yield* resultsOf("a")).map(({ result }) => result), [
+          "found, so it is so",
+          "found",
+          "found, so it is so"
+        ])
+      })
+    }
+  })
+
   agentTest("a tool that comes while an agent works is in its next request", () => {
     const scope = Scope.makeUnsafe()
     return {

@@ -46,19 +46,30 @@ interface Known {
   /** What the handler was defined with, over what its toolkit was contributed with. */
   readonly context: Context.Context<never>
   readonly keys: ReadonlyArray<string>
+  /** What callers' contexts have become: all calls of a turn have the same. */
+  readonly filled: WeakMap<Context.Context<never>, Context.Context<never>>
   readonly decode: Codec
   readonly encode: Codec
   readonly encodeFailure: Codec
 }
 
-const know = (tool: Tool.Any, handler: Tool.Handler<string>, outer: Context.Context<never>): Known => {
+const know = (
+  tool: Tool.Any,
+  handler: Tool.Handler<string>,
+  outer: Context.Context<never>,
+  handlers: ReadonlySet<string>
+): Known => {
   const context = Context.merge(outer, handler.context)
+  const own = handler.context.mapUnsafe
   return {
     tool,
     handler: handler.handler,
     context,
-    // the scope of a layer is not the scope of a call
-    keys: Array.from(context.mapUnsafe.keys()).filter((key) => key !== Scope.Scope.key && key !== tool.id),
+    // the scope of a layer is not the scope of a call, and a handler that calls another brings it along
+    keys: Array.from(context.mapUnsafe.keys()).filter((key) =>
+      key !== Scope.Scope.key && (!handlers.has(key) || own.has(key))
+    ),
+    filled: new WeakMap(),
     // sound: services that the schemas of a tool need are part of what its toolkit is contributed with
     decode: (Schema.isSchema(tool.parametersSchema)
       ? Schema.decodeUnknownEffect(tool.parametersSchema)
@@ -124,21 +135,31 @@ export const direct = (
   context: Context.Context<never>
 ): RunTool => {
   const all = new Map<string, Known>()
+  const handlers = new Set(Object.values(tools).map((tool) => tool.id))
   for (const [name, tool] of Object.entries(tools)) {
     // a tool that its provider runs has no handler. Sound: what stands under the id of a tool is its handler
     const handler = context.mapUnsafe.get(tool.id) as Tool.Handler<string> | undefined
-    if (handler !== undefined) all.set(name, know(tool, handler, context))
+    if (handler !== undefined) all.set(name, know(tool, handler, context, handlers))
   }
   return (name, params, call) => {
     const known = all.get(name)
     if (known === undefined) return Effect.die(new Error(`the tool ${JSON.stringify(name)} has no handler`))
     return Effect.withFiber((fiber) => {
-      // The caller's services win. Looking is much cheaper than merging, and usually shows that nothing is lacking: what
-      // a layer was built with, the program runs with.
-      const present = fiber.context.mapUnsafe
-      return known.keys.every((key) => present.has(key))
-        ? perform(known, params, call)
-        : Effect.provideContext(perform(known, params, call), Context.merge(known.context, fiber.context))
+      const context = filled(known, fiber.context)
+      const performed = perform(known, params, call)
+      return context === fiber.context ? performed : Effect.provideContext(performed, context)
     })
   }
+}
+
+// The caller's services win. Looking is much cheaper than merging, and usually shows that nothing is lacking: what a layer
+// was built with, the program runs with.
+const filled = (known: Known, caller: Context.Context<never>): Context.Context<never> => {
+  let context = known.filled.get(caller)
+  if (context === undefined) {
+    const present = caller.mapUnsafe
+    context = known.keys.every((key) => present.has(key)) ? caller : Context.merge(known.context, caller)
+    known.filled.set(caller, context)
+  }
+  return context
 }

@@ -176,11 +176,9 @@ export const start = (
       restrictions: parent.restrictions,
       limits: request.limits,
       persona: request.persona,
-      ...(capturing === undefined ? undefined : {
-        tools: capturing.toolkit,
-        sections: [section],
-        output: toolName
-      }),
+      tools: capturing?.toolkit,
+      sections: capturing === undefined ? undefined : [section],
+      output: capturing === undefined ? undefined : toolName,
       closedBy: Effect.map(request.abortCause, Option.getOrElse(() => "disposed" as const))
     }),
     {
