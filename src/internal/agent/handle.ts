@@ -17,9 +17,9 @@ export class Handle {
   readonly #state: State
   readonly #store: SessionStore["Service"]
 
-  /** What outlived its grace; `undefined` for an agent that is none of ours. */
-  static survivorsOf(agent: object): ReadonlyArray<string> | undefined {
-    return #state in agent ? agent.#state.survivors : undefined
+  /** What an agent is at this moment; `undefined` for one that is none of ours. */
+  static stateOf(agent: object): State | undefined {
+    return #state in agent ? agent.#state : undefined
   }
 
   constructor(state: State, store: SessionStore["Service"]) {

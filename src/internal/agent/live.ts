@@ -176,6 +176,16 @@ export const send = (state: State, content: Content, options?: Delivery): Effect
     return Effect.void
   })
 
+/** @internal As {@link send}, from inside `fiber`; a closed agent hears nothing. */
+export const sendNow = (
+  fiber: Fiber.Fiber<unknown, unknown>,
+  state: State,
+  content: Content,
+  options: Delivery
+): void => {
+  if (!state.closed) enqueue(state, fiber, content, options, undefined)
+}
+
 /** @internal As {@link send}, and waits for the turn; giving up waiting cancels nothing. */
 export const prompt = (state: State, content: Content, options?: Delivery): Effect.Effect<TurnOutcome, AgentClosed> =>
   Effect.withFiber((fiber) => {

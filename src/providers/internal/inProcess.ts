@@ -9,6 +9,8 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { Agent, Agents, ComposeError, Content, TurnOutcome } from "../../Agent.ts"
 import { Handle } from "../../internal/agent/handle.ts"
+import { idle, sendNow } from "../../internal/agent/live.ts"
+import type { State } from "../../internal/agent/state.ts"
 import { unseen } from "../../internal/seam/check.ts"
 import { own, type OwnRun } from "../../internal/seam/result.ts"
 import type { Event } from "../../Session.ts"
@@ -92,6 +94,7 @@ const nothing: TurnOutcome = {
 class ChildRun implements Subagent.ProviderRun<InProcess>, OwnRun {
   readonly localAgent: Option.Option<Agent>
   readonly #agent: Agent
+  readonly #state: State | undefined
   readonly #capturing: Capture | undefined
   readonly #prompt: Content
   /** Whether its caller is to go on before the child acts. */
@@ -101,6 +104,7 @@ class ChildRun implements Subagent.ProviderRun<InProcess>, OwnRun {
   constructor(agent: Agent, prompt: Content, later: boolean, capturing: Capture | undefined) {
     this.localAgent = Option.some(agent)
     this.#agent = agent
+    this.#state = Handle.stateOf(agent)
     this.#capturing = capturing
     this.#prompt = prompt
     this.#later = later
@@ -112,13 +116,19 @@ class ChildRun implements Subagent.ProviderRun<InProcess>, OwnRun {
 
   // the prompt goes out when the run is published, which is when somebody first waits for its result
   get result(): Effect.Effect<Subagent.Result<unknown>> {
-    return Effect.suspend(() => {
-      if (this.#sent) return this.#read
+    return Effect.withFiber((fiber) => {
+      const first = !this.#sent
       this.#sent = true
-      return Effect.flatMap(
-        Effect.ignore(this.#agent.send(this.#prompt, { later: this.#later })),
-        () => this.#read
-      )
+      const state = this.#state
+      if (state === undefined) {
+        return first
+          ? Effect.andThen(Effect.ignore(this.#agent.send(this.#prompt, { later: this.#later })), this.#read)
+          : this.#read
+      }
+      if (first) sendNow(fiber, state, this.#prompt, { later: this.#later })
+      return state.turn === undefined
+        ? Effect.succeed(this.#told(state))
+        : Effect.map(idle(state), () => this.#told(state))
     })
   }
 
@@ -131,7 +141,7 @@ class ChildRun implements Subagent.ProviderRun<InProcess>, OwnRun {
   }
 
   [own](): ReadonlyArray<string> | undefined {
-    return Handle.survivorsOf(this.#agent)
+    return this.#state?.survivors
   }
 
   get steer(): Agent["steer"] {
@@ -148,6 +158,10 @@ class ChildRun implements Subagent.ProviderRun<InProcess>, OwnRun {
         (last, usage) => toResult({ ...Option.getOrElse(last, () => nothing), usage }, this.#capturing)
       )
     )
+  }
+
+  #told({ last = nothing, usage }: State): Subagent.Result<unknown> {
+    return toResult({ ...last, usage }, this.#capturing)
   }
 }
 
