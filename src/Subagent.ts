@@ -19,6 +19,7 @@ import { type AnyRequest, unseen } from "./internal/seam/check.ts"
 import {
   DuplicateProvider,
   InvalidProvider,
+  InvalidRequest,
   NotCompleted,
   ProviderNotFound,
   ReleaseFailed,
@@ -52,7 +53,6 @@ export {
   Cancelled,
   ContractViolation,
   DepthExceeded,
-  InvalidRequest,
   LimitExceeded,
   StartFailed,
   StartFailedReason
@@ -68,6 +68,7 @@ export {
   DuplicateProvider,
   type Implementation,
   InvalidProvider,
+  InvalidRequest,
   type Literal,
   NotCompleted,
   type ProviderInfo,
@@ -208,6 +209,9 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
     request: AnyRequest
   ): Effect.Effect<AnyRun, AnyStartError | ProviderNotFound, CurrentAgent | Scope.Scope> =>
     Effect.suspend((): Effect.Effect<AnyRun, AnyStartError | ProviderNotFound, CurrentAgent | Scope.Scope> => {
+      if (typeof name !== "string") {
+        return Effect.fail(new InvalidRequest({ field: "provider", issue: "the name of a provider is needed" }))
+      }
       const registration = top(name)
       return registration === undefined
         ? Effect.fail(new ProviderNotFound({ provider: name, registered: Array.from(entries.keys()) }))
