@@ -320,6 +320,10 @@ export declare namespace Provider {
  * The capabilities must be literals; `inheritsParentContext` says whether its children know the conversation of their
  * parent, and is `false` without it.
  *
+ * The name is the identity of the provider, as the key of any Effect service is its own: in the registry, which refuses
+ * another class of a taken name, and in the context, where classes of one name have one place, and the client that was
+ * provided last stands for all of them. Name providers of a package with its name in front, as in `"acme/reviewer"`.
+ *
  * @category constructors
  * @since 0.1.0
  */
