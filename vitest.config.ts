@@ -3,9 +3,7 @@ import { defineConfig } from "vitest/config"
 /** Suites that need more than node and npm, or minutes: each runs by itself, with `vitest run --mode NAME`. */
 const apart: Readonly<Record<string, string>> = {
   package: "test/packaging/**/*.test.ts",
-  live: "test/live/**/*.test.ts",
-  agents: "test/agents/**/*.test.ts",
-  crash: "test/crash/**/*.test.ts"
+  live: "test/live/**/*.test.ts"
 }
 
 export default defineConfig(({ mode }) => ({

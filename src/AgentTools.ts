@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { CurrentAgent, ToolRestriction } from "./CurrentAgent.ts"
+import { isAnothers } from "./internal/tools/definition.ts"
 import { direct, type RunTool, type ToolReply } from "./internal/tools/direct.ts"
 
 export type { RunTool, ToolReply }
@@ -44,7 +45,7 @@ export class UnknownTool extends Schema.TaggedError<UnknownTool>("effect-subagen
 }
 
 /**
- * A tool of this name is registered already.
+ * A tool of this name is registered already, or has the handler of another delegate tool of this name.
  *
  * @category errors
  * @since 0.1.0
@@ -53,7 +54,7 @@ export class DuplicateTool extends Schema.TaggedError<DuplicateTool>("effect-sub
   name: Schema.String
 }) {
   override get message(): string {
-    return `a tool ${JSON.stringify(this.name)} is registered already`
+    return `there is another tool ${JSON.stringify(this.name)}; each needs a name of its own`
   }
 }
 
@@ -293,7 +294,8 @@ export const layerRegistry: Layer.Layer<AgentTools> = Layer.effect(AgentTools, m
 
 /**
  * Contributes a toolkit for as long as the layer lives. Services that its handlers need are taken from the layer's
- * own requirements, except `CurrentAgent`, which is the agent that calls. Fails `DuplicateTool` for a taken name.
+ * own requirements, except `CurrentAgent`, which is the agent that calls. Fails `DuplicateTool` for a taken name, and
+ * for a delegate tool whose handler in the context is that of another of its name (`SubagentTool.layer`).
  *
  * @category layers
  * @since 0.1.0
@@ -311,6 +313,8 @@ export const layer = <Tools extends Record<string, Tool.Any>>(
     const context = yield* Effect.context<Needs>()
     // sound: `tools` is only read, by names that come from its own keys, and `handle` is given what `Needs` lists
     const kit = (yield* toolkit) as unknown as AnyToolkit
+    const mistaken = Object.values(kit.tools).find((tool) => isAnothers(tool, context))
+    if (mistaken !== undefined) return yield* new DuplicateTool({ name: mistaken.name })
     yield* registry.register({
       tools: kit.tools,
       handle: (name, params, toolCallId, options) =>

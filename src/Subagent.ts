@@ -19,6 +19,7 @@ import { type AnyRequest, unseen } from "./internal/seam/check.ts"
 import {
   DuplicateProvider,
   InvalidProvider,
+  InvalidRequest,
   NotCompleted,
   ProviderNotFound,
   ReleaseFailed,
@@ -52,7 +53,6 @@ export {
   Cancelled,
   ContractViolation,
   DepthExceeded,
-  InvalidRequest,
   LimitExceeded,
   StartFailed,
   StartFailedReason
@@ -68,6 +68,7 @@ export {
   DuplicateProvider,
   type Implementation,
   InvalidProvider,
+  InvalidRequest,
   type Literal,
   NotCompleted,
   type ProviderInfo,
@@ -208,6 +209,9 @@ const make = (grace: Duration.Duration): Subagents["Service"] => {
     request: AnyRequest
   ): Effect.Effect<AnyRun, AnyStartError | ProviderNotFound, CurrentAgent | Scope.Scope> =>
     Effect.suspend((): Effect.Effect<AnyRun, AnyStartError | ProviderNotFound, CurrentAgent | Scope.Scope> => {
+      if (typeof name !== "string") {
+        return Effect.fail(new InvalidRequest({ field: "provider", issue: "the name of a provider is needed" }))
+      }
       const registration = top(name)
       return registration === undefined
         ? Effect.fail(new ProviderNotFound({ provider: name, registered: Array.from(entries.keys()) }))
@@ -315,6 +319,10 @@ export declare namespace Provider {
  *
  * The capabilities must be literals; `inheritsParentContext` says whether its children know the conversation of their
  * parent, and is `false` without it.
+ *
+ * The name is the identity of the provider, as the key of any Effect service is its own: in the registry, which refuses
+ * another class of a taken name, and in the context, where classes of one name have one place, and the client that was
+ * provided last stands for all of them. Name providers of a package with its name in front, as in `"acme/reviewer"`.
  *
  * @category constructors
  * @since 0.1.0

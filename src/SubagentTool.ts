@@ -17,6 +17,7 @@ import { CurrentAgent } from "./CurrentAgent.ts"
 import { type AnyRequest, fieldIssue, gates, unseen } from "./internal/seam/check.ts"
 import { Failure, Foreground, Parameters, Success, toModelOutput, Working } from "./internal/tool/delegation.ts"
 import { type Begin, handle } from "./internal/tool/handler.ts"
+import { Definition, madeFor } from "./internal/tools/definition.ts"
 import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "./OutputSchema.ts"
 import {
   type Capabilities,
@@ -53,6 +54,8 @@ export type Options<C extends Capabilities> =
 interface Binding {
   readonly provider: { readonly key: Context.Key<unknown, unknown>; readonly info: ProviderInfo } | string
   readonly request: Omit<AnyRequest, "prompt">
+  /** What its handler does. */
+  readonly definition: object
   /** Where a tool that is bound by name looks its provider up, one for each layer of it that lives now. */
   readonly lookups: Array<() => ProviderInfo | undefined>
 }
@@ -107,7 +110,8 @@ const define = (
   options: Partial<Options<Unchecked>>
 ): SubagentTool<string, unknown> => {
   const { description, ...request } = options
-  const binding: Binding = { provider, request, lookups: [] }
+  const definition = { provider: typeof provider === "string" ? provider : provider.key, request }
+  const binding: Binding = { provider, request, definition, lookups: [] }
   const tool = Tool.make(name, {
     description: wording(description, typeof provider !== "string" && provider.info.inheritsParentContext),
     parameters: Parameters,
@@ -116,7 +120,7 @@ const define = (
     failureMode: "return",
     dependencies: [CurrentAgent],
     toModelOutput
-  }).annotate(Binding, binding)
+  }).annotate(Binding, binding).annotate(Definition, definition)
   if (typeof provider === "string") {
     // A provider that is only known by name may come back as another one: the words follow it. They stand in the
     // prototype, which copies of the tool with other annotations share.
@@ -136,6 +140,9 @@ const define = (
  *
  * With a class, options that the provider cannot honour do not compile, and the layer needs the provider. With a
  * name, they fail when the layer is built or, where the provider comes later, at each call.
+ *
+ * Tools that are used side by side need names of their own: `effect/ai` knows a tool and its handler by the name alone,
+ * so that a toolkit of two tools of one name has the last one only, and of two handlers the last one serves.
  *
  * @category constructors
  * @since 0.1.0
@@ -235,7 +242,8 @@ const build = Effect.fnUntraced(function*(name: string, binding: Binding) {
   const codec = request.outputSchema === undefined ? undefined : yield* fromSchema(request.outputSchema)
   const begin = yield* beginning(binding)
   // sound: the services of the schema's encoding are in the layer's requirements, by the type of `make`
-  return handle(begin, codec === undefined ? undefined : Schema.encodeUnknownEffect(codec.schema) as never)
+  const encode = codec === undefined ? undefined : Schema.encodeUnknownEffect(codec.schema) as never
+  return madeFor(handle(begin, encode), binding.definition)
 })
 
 const beginning = Effect.fnUntraced(function*(binding: Binding) {
@@ -267,7 +275,8 @@ const beginning = Effect.fnUntraced(function*(binding: Binding) {
  * The handler of a delegate tool. Fails when the tool's options are malformed, or its provider cannot honour them.
  *
  * Give it to whoever runs the tool: to `AgentTools.layer(Toolkit.make(tool))` for agents of this library, or around
- * a program that calls a model with the tool. Two tools of one name in one registry fail `DuplicateTool` there.
+ * a program that calls a model with the tool. Two tools of one name in one registry fail `DuplicateTool` there, and so
+ * does one whose handler in the context is that of another delegate tool of its name.
  *
  * @category layers
  * @since 0.1.0

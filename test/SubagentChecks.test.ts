@@ -61,6 +61,10 @@ const inOrder: ReadonlyArray<Fault> = [
   malformed("model", ""),
   malformed("toolFilter", {}),
   malformed("timeout", 0),
+  malformed("persona", 7),
+  malformed("label", 7),
+  malformed("signal", 7),
+  malformed("outputSchema", 7),
   malformed("limits.maxWait", -1),
   { name: "output schema", error: { _tag: "UnsupportedSchema" }, request: { outputSchema: Schema.String } },
   {

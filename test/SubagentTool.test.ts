@@ -306,6 +306,37 @@ describe("SubagentTool", () => {
         assert.deepStrictEqual(yield* (yield* AgentTools.AgentTools).names, ["ask"])
       }).pipe(Effect.provide(program([]))))
 
+    it.effect("S249 S601 a handler that was made for another tool of its name is refused where it would answer", () =>
+      Effect.gen(function*() {
+        const both = Layer.mergeAll(SubagentTool.layer(A), SubagentTool.layer(B))
+        const contribute = (tool: typeof A | typeof B) =>
+          Layer.build(AgentTools.layer(Toolkit.make(tool)).pipe(Layer.provide(both)))
+        assert.deepInclude(yield* Effect.flip(contribute(A)), { _tag: "DuplicateTool", name: "ask" })
+        assert.deepStrictEqual(yield* (yield* AgentTools.AgentTools).names, [])
+        // the one that was provided last is its own
+        yield* contribute(B)
+        assert.deepStrictEqual(yield* (yield* AgentTools.AgentTools).names, ["ask"])
+      }).pipe(Effect.provide(program([]))))
+
+    it.effect("S249 a handler that does what its tool says is never refused", () =>
+      Effect.gen(function*() {
+        const contribute = <Tools extends Record<string, Tool.Any>, E, R>(
+          toolkit: Toolkit.Toolkit<Tools>,
+          handlers: Layer.Layer<Tool.HandlersFor<Tools>, E, R>
+        ) => Effect.scoped(Layer.build(AgentTools.layer(toolkit).pipe(Layer.provide(handlers))))
+        // another layer of the tool, the tool with one more annotation, and the same tool defined twice
+        yield* contribute(Toolkit.make(A), Layer.mergeAll(SubagentTool.layer(A), Layer.fresh(SubagentTool.layer(A))))
+        yield* contribute(Toolkit.make(A.annotate(Tool.Title, "Ask")), SubagentTool.layer(A))
+        const twice = () => SubagentTool.make("ask", "scripted", { toolFilter: { deny: ["a"] }, timeout: "1 minute" })
+        yield* contribute(Toolkit.make(twice()), SubagentTool.layer(twice()))
+        // a program may answer for the tool itself
+        const byHand = Toolkit.make(A)
+        yield* contribute(byHand, byHand.toLayer({ ask: () => Effect.fail({ error: "no", reason: "closed" }) }))
+        // an ordinary tool of another kit, which has the name as well
+        const plain = Toolkit.make(Tool.make("ask", { success: Schema.String }))
+        yield* contribute(plain, plain.toLayer({ ask: () => Effect.succeed("yes") }))
+      }).pipe(Effect.provide(program([]))))
+
     it.effect("a name that was given back may be taken again", () =>
       Effect.gen(function*() {
         yield* Effect.scoped(

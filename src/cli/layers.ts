@@ -55,7 +55,7 @@ export const layer = (options: { readonly model: Model.ModelChoice; readonly sto
     AgentTools.layer(Toolkit.make(delegate)).pipe(Layer.provide(SubagentTool.layer(delegate))),
     SystemPrompt.layerSection(persona)
   ).pipe(
-    Layer.provideMerge(Memory.layerWith(FileSessionStore.layer({ directory: options.store }), {
+    Layer.provideMerge(Memory.layerWith(FileSessionStore.layerNode({ directory: options.store }), {
       agents: isOffline ? { maxSteps: offlineSteps } : {}
     })),
     Layer.provide(Model.layer(options.model))

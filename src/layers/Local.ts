@@ -16,7 +16,8 @@ import * as Memory from "./Memory.ts"
 /**
  * How the composition behaves: `store` is the directory of the sessions, made when it does not exist; `fileTools` (true
  * by default) says whether agents get `list_files`, `read_file` and `search_text`, which read what is below their
- * working directory and change nothing; the rest as in `Memory.Options`.
+ * working directory and change nothing; `host` is the name of this host, the system's by default, as in
+ * `FileSessionStore.Options`: hosts that share the directory need names of their own. The rest as in `Memory.Options`.
  *
  * @category models
  * @since 0.1.0
@@ -24,6 +25,7 @@ import * as Memory from "./Memory.ts"
 export interface Options<E = never, R = never> extends Memory.Options<E, R> {
   readonly store: string
   readonly fileTools?: boolean | undefined
+  readonly host?: string | undefined
 }
 
 /**
@@ -46,7 +48,9 @@ export const layer = <E = never, R = never>(
     ? Layer.empty
     : AgentTools.layer(FileTools.toolkit).pipe(Layer.provide(FileTools.layerBeside(options.store)))
   return fileTools.pipe(
-    Layer.provideMerge(Memory.layerWith(FileSessionStore.layer({ directory: options.store }), options)),
+    Layer.provideMerge(
+      Memory.layerWith(FileSessionStore.layerNode({ directory: options.store, host: options.host }), options)
+    ),
     Layer.provide(platform)
   )
 }

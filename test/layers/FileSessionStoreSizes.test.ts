@@ -40,7 +40,7 @@ interface Measured {
   readonly rss: number
 }
 
-const measure = (directory: string, id: string, what: "read" | "open") =>
+const measure = (directory: string, id: string, what: "read" | "open" | "decode" | "agent") =>
   Effect.callback<Measured>((resume) => {
     const child = spawn(process.execPath, ["--expose-gc", script, directory, id, what], {
       stdio: ["ignore", "pipe", "inherit"]
@@ -53,20 +53,31 @@ const measure = (directory: string, id: string, what: "read" | "open") =>
 
 describe("FileSessionStore and sizes", () => {
   for (const [count, size] of [[2_000, 50_000], [700_000, 140]] as const) {
-    it.live(`reads and opens ${count} events of ${size} bytes in little memory`, () =>
-      Effect.gen(function*() {
-        const directory = yield* tempDir
-        writeSession(directory, "small", 10, 100)
-        writeSession(directory, "large", count, size)
-        const read = yield* measure(directory, "large", "read")
-        assert.strictEqual(read.count, count)
-        assert.isBelow(read.heap, 64, JSON.stringify(read))
-        // garbage that is not collected yet counts here, and depends on how busy the machine is
-        assert.isBelow(read.rss, 96, JSON.stringify(read))
-        const open = yield* measure(directory, "large", "open")
-        assert.isBelow(open.heap, 64, JSON.stringify(open))
-        assert.isBelow(open.rss, 96, JSON.stringify(open))
-      }), 120_000)
+    it.live(
+      `reads and opens ${count} events of ${size} bytes in little memory, and an agent over them`,
+      () =>
+        Effect.gen(function*() {
+          const directory = yield* tempDir
+          writeSession(directory, "small", 10, 100)
+          writeSession(directory, "large", count, size)
+          const read = yield* measure(directory, "large", "read")
+          assert.strictEqual(read.count, count)
+          assert.isBelow(read.heap, 64, JSON.stringify(read))
+          // garbage that is not collected yet counts here, and depends on how busy the machine is
+          assert.isBelow(read.rss, 96, JSON.stringify(read))
+          const open = yield* measure(directory, "large", "open")
+          assert.isBelow(open.heap, 64, JSON.stringify(open))
+          assert.isBelow(open.rss, 96, JSON.stringify(open))
+
+          // an agent keeps the conversation, which is what the log decodes to, and little more
+          const decoded = yield* measure(directory, "large", "decode")
+          const agent = yield* measure(directory, "large", "agent")
+          assert.deepStrictEqual([decoded.count, agent.count], [count, count])
+          assert.isAtMost(agent.heap, 2 * decoded.heap, JSON.stringify({ decoded, agent }))
+          assert.isAtMost(agent.rss, 2 * decoded.rss, JSON.stringify({ decoded, agent }))
+        }),
+      120_000
+    )
   }
 
   it.live("a tool result of 20 MB and a text of a million characters pass through whole", () =>

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Stream } from "effect"
+import { Context, Effect, Fiber, Layer, Stream } from "effect"
 import * as fs from "node:fs"
+import { hostname } from "node:os"
 import * as path from "node:path"
 import * as Agent from "../../src/Agent.ts"
 import { AgentTools } from "../../src/AgentTools.ts"
@@ -10,6 +11,7 @@ import { SessionStore } from "../../src/SessionStore.ts"
 import { call, ScriptedModel, text } from "../../src/testing/ScriptedModel.ts"
 import * as Scripted from "../../src/testing/ScriptedModel.ts"
 import { leakCheck, makeTempDir } from "../utils/leaks.ts"
+import { assertHeld, storeOn } from "../utils/sessionStores.ts"
 
 leakCheck()
 
@@ -60,4 +62,20 @@ describe("Local", () => {
       [text("done")]
     ])))
   })
+
+  it.live.each([["there", "there"], [undefined, hostname()]] as const)(
+    "S572 (host %s) holds its sessions in the name of a host",
+    ([host, name]) =>
+      Effect.gen(function*() {
+        const store = makeTempDir()
+        const local = Local.layer({ store, host }).pipe(Layer.provide(Scripted.layer([])))
+        const agents = Context.get(yield* Layer.build(local), Agent.Agents)
+        yield* agents.create({ cwd: store, id: "a" })
+        const here = yield* storeOn({ directory: store, host: "here" })
+        const error = yield* Effect.flip(here.open("a"))
+        assertHeld(error, process.pid, name)
+        // no process of another host is looked for, though this one lives: its lease counts
+        assert.property(error, "until")
+      })
+  )
 })

@@ -145,8 +145,7 @@ const faults = {
     "publishes a child that is what it says it is: left behind"
   ],
   "never ends its progress": [
-    "goes on when somebody gives up waiting for it: not done within",
-    "keeps its result when it is gone: not done within"
+    "goes on when somebody gives up waiting for it: its progress does not end when it has settled"
   ],
   "fails with its child": [
     "turns its child's failure into a result: effect-subagent/RunFailed"

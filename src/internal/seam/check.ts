@@ -6,7 +6,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentAgent.ts"
 import type { AbortCause } from "../../Session.ts"
 import { flatMapNow } from "../session/now.ts"
@@ -69,32 +69,48 @@ interface Issue {
 
 const limitNames = new Set(Object.keys(defaultLimits))
 
+// what was asked for may be anything, and even refuse to be shown
+const shown = (value: unknown): string =>
+  value === null || (typeof value !== "object" && typeof value !== "function") ? String(value) : `a ${typeof value}`
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null
+
+const isText = (value: unknown): boolean => value === undefined || typeof value === "string"
+
 /** @internal What is malformed in limits to narrow to. */
 export const limitsIssue = (limits: unknown): Issue | undefined => {
-  if (typeof limits !== "object" || limits === null) return { field: "limits", issue: "a record of limits is needed" }
+  if (!isRecord(limits) || Array.isArray(limits)) return { field: "limits", issue: "a record of limits is needed" }
   for (const [name, value] of Object.entries(limits)) {
     if (!limitNames.has(name)) return { field: `limits.${name}`, issue: "there is no such limit" }
     if (value !== undefined && !isNatural(value)) {
-      return { field: `limits.${name}`, issue: `a natural number is needed, not ${String(value)}` }
+      return { field: `limits.${name}`, issue: `a natural number is needed, not ${shown(value)}` }
     }
   }
   return undefined
 }
 
-const isParts = (prompt: unknown): prompt is ReadonlyArray<{ readonly type: string; readonly text?: unknown }> =>
-  Array.isArray(prompt) && prompt.every((part) => typeof part === "object" && part !== null && "type" in part)
-
 const noPrompt = "an empty prompt; say what the child is to do"
+
+const isData = (data: unknown): boolean => typeof data === "string" || data instanceof Uint8Array || data instanceof URL
 
 // the type allows nothing else; a program without types, or a model's arguments, may still try
 const promptIssue = (prompt: unknown): string | undefined => {
   if (typeof prompt === "string") return prompt.trim() === "" ? noPrompt : undefined
-  if (!isParts(prompt)) return "a text, or a list of text and file parts, is needed"
+  if (!Array.isArray(prompt) || !prompt.every((part) => isRecord(part) && "type" in part)) {
+    return "a text, or a list of text and file parts, is needed"
+  }
   let empty = true
-  for (const { text, type } of prompt) {
-    if (type !== "text" && type !== "file") return "only text and file parts are allowed"
-    if (type === "text" && typeof text !== "string") return "a text part needs a text"
-    if (type === "file" || (text as string).trim() !== "") empty = false
+  for (const { data, fileName, mediaType, text, type } of prompt) {
+    if (type === "text") {
+      if (typeof text !== "string") return "a text part needs a text"
+      if (text.trim() !== "") empty = false
+    } else if (type === "file") {
+      if (typeof mediaType !== "string") return "a file part needs a mediaType"
+      if (!isData(data)) return "a file part needs data: base64, bytes or a URL"
+      if (!isText(fileName)) return "the fileName of a file part is a text"
+      empty = false
+    } else return "only text and file parts are allowed"
   }
   return empty ? noPrompt : undefined
 }
@@ -102,29 +118,60 @@ const promptIssue = (prompt: unknown): string | undefined => {
 const isNames = (list: unknown): boolean =>
   list === undefined || (Array.isArray(list) && list.every((name) => typeof name === "string"))
 
-const isLasting = (input: Duration.Input): boolean =>
-  Option.exists(Duration.fromInput(input), (duration) => Duration.isGreaterThan(duration, Duration.zero))
+const filterIssue = (filter: unknown): Issue | undefined => {
+  const { allow, deny, remote, ...rest } = isRecord(filter) ? filter : {}
+  if ((allow === undefined && deny === undefined) || !isNames(allow) || !isNames(deny)) {
+    return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
+  }
+  if (remote !== undefined && remote !== "allow") {
+    return { field: "toolFilter", issue: `remote is "allow" or left out, not ${shown(remote)}` }
+  }
+  // a list under a name that is almost right would restrict nothing
+  const [unknown] = Object.keys(rest)
+  return unknown === undefined ? undefined : { field: "toolFilter", issue: `there is no ${unknown} in it` }
+}
+
+const isLasting = (input: unknown): boolean =>
+  // sound: whatever is no duration is found to be none
+  Option.exists(Duration.fromInput(input as Duration.Input), (duration) =>
+    Duration.isGreaterThan(duration, Duration.zero))
+
+// by its shape, as a signal may come from another realm or be somebody's own
+const isSignal = (signal: unknown): boolean =>
+  isRecord(signal) && typeof signal["aborted"] === "boolean" && typeof signal["addEventListener"] === "function" &&
+  typeof signal["removeEventListener"] === "function"
 
 /** @internal What is malformed in a request, by itself. */
 export const fieldIssue = (request: AnyRequest): Issue | undefined => {
-  const { limits, maxDepth, maxTokens, model, prompt, timeout, toolFilter } = request
+  const { label, limits, maxDepth, maxTokens, model, outputSchema, persona, prompt, signal, timeout, toolFilter } =
+    request
   if (maxDepth !== undefined && !isNatural(maxDepth)) {
-    return { field: "maxDepth", issue: `a natural number up to 2^53 - 1 is needed, not ${String(maxDepth)}` }
+    return { field: "maxDepth", issue: `a natural number up to 2^53 - 1 is needed, not ${shown(maxDepth)}` }
   }
   const empty = promptIssue(prompt)
   if (empty !== undefined) return { field: "prompt", issue: empty }
   if (maxTokens !== undefined && !isPositive(maxTokens)) {
-    return { field: "maxTokens", issue: `a positive integer is needed, not ${String(maxTokens)}` }
+    return { field: "maxTokens", issue: `a positive integer is needed, not ${shown(maxTokens)}` }
   }
   if (model === "") return { field: "model", issue: "an empty name; leave it out to use the parent's model" }
+  if (!isText(model)) return { field: "model", issue: `the name of a model is needed, not ${shown(model)}` }
   if (toolFilter !== undefined) {
-    const { allow, deny } = toolFilter ?? {}
-    if ((allow === undefined && deny === undefined) || !isNames(allow) || !isNames(deny)) {
-      return { field: "toolFilter", issue: "a list of allowed or of denied tools is needed" }
-    }
+    const issue = filterIssue(toolFilter)
+    if (issue !== undefined) return issue
   }
   if (timeout !== undefined && !isLasting(timeout)) {
     return { field: "timeout", issue: "a positive duration is needed" }
+  }
+  if (!isText(persona)) return { field: "persona", issue: `a text is needed, not ${shown(persona)}` }
+  if (!isText(label)) return { field: "label", issue: `a text is needed, not ${shown(label)}` }
+  if (signal !== undefined && !isSignal(signal)) {
+    return { field: "signal", issue: `an AbortSignal is needed, not ${shown(signal)}` }
+  }
+  if (outputSchema !== undefined && !Schema.isSchema(outputSchema)) {
+    return {
+      field: "outputSchema",
+      issue: "a Schema is needed; OutputSchema.fromJsonSchema makes one of a JSON Schema"
+    }
   }
   return limits === undefined ? undefined : limitsIssue(limits)
 }
@@ -145,6 +192,7 @@ export const check = (
   request: AnyRequest,
   context: Context.Context<CurrentAgent>
 ): Effect.Effect<Checked, CheckError> => {
+  if (!isRecord(request)) return Effect.fail(new InvalidRequest({ field: "request", issue: "a record is needed" }))
   for (const [capability, field] of gates) {
     if (request[field] !== undefined && provider.capabilities[capability] === false) {
       return Effect.fail(new UnsupportedCapability({ provider: provider.name, capability }))

@@ -29,7 +29,8 @@ import type { Result } from "./result.ts"
  * - `localAgent`: the child's live agent, when it runs in this process
  * - `result`: waits for the result. Giving up waiting cancels nothing. Fails `RunFailed` when there is none
  * - `interrupt`: ends this run alone and gives its partial result; safe to repeat
- * - `progress`: what the child does from now on. Slow readers lose the oldest and learn how much; ends at settlement
+ * - `progress`: what the child does from now on, and for who comes when it has settled what is at hand still. Slow
+ *   readers lose the oldest and learn how much. Ends at settlement: with the provider's, or half a second after the run
  * - `released`: waits until nothing of the run is alive. Fails `ReleaseFailed`, which holds the result, otherwise
  *
  * @category models
@@ -219,8 +220,8 @@ export interface ResolvedOutput {
  *   A run that is cancelled closes the provider's scope first: by then it must have a result, `Aborted` with the partial
  *   output if nothing better, and where it has none it is interrupted. The structured value of a `Completed` is plain
  *   JSON and is decoded by the service
- * - `progress`: pulled by each reader on its own, from any moment on; it has to end when the child has settled, since
- *   readers wait for that
+ * - `progress`: read for each reader on its own, from any moment on. It should end when the child has settled: readers
+ *   wait half a second for what is still under way, and then no more. One that dies is logged and ends its readers
  * - `survivors`: what outlived the closing of the scope
  *
  * @category models

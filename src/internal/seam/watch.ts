@@ -24,6 +24,7 @@ import { type Claim, closeScope, over, report, silence } from "./claim.ts"
 import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
 import type { Gate } from "./gate.ts"
+import { progressOf } from "./progress.ts"
 import type { Unchecked } from "./request.ts"
 import { isOwn, own, Result as ResultSchema } from "./result.ts"
 import type { Result } from "./result.ts"
@@ -100,7 +101,7 @@ export const publish = (accepted: Accepted): AnyRun => {
       canceller.cancel("user")
       return result
     }),
-    progress: Stream.suspend(() => handle.progress),
+    progress: Stream.suspend(() => progressOf(info.provider, () => handle.progress, live.result, shared.grace)),
     released: Deferred.await(claim.released),
     steer: handle.steer
   }

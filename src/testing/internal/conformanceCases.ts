@@ -10,6 +10,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
+import { CutOff } from "../../internal/seam/progress.ts"
 import type * as Session from "../../Session.ts"
 import * as Subagent from "../../Subagent.ts"
 import { type Body, expect, refused, type Run, show, type World } from "./conformanceWorld.ts"
@@ -189,13 +190,20 @@ export const lasting = (world: World): Body =>
 export const patient = (world: World): Body =>
   Effect.gen(function*() {
     const run = yield* world.start({ prompt: "Take your time" })
-    const progress = yield* Effect.forkScoped(Stream.runDrain(run.progress), { startImmediately: true })
+    let cut = false
+    const progress = yield* Stream.runDrain(run.progress).pipe(
+      Effect.provideService(CutOff, () => {
+        cut = true
+      }),
+      Effect.forkScoped({ startImmediately: true })
+    )
     const waiter = yield* Effect.forkScoped(run.result, { startImmediately: true })
     yield* yields(5)
     yield* Fiber.interrupt(waiter)
     yield* Deferred.succeed(world.gate, undefined)
     yield* answers(yield* run.result, "Take your time")
     yield* Fiber.join(progress)
+    yield* expect(!cut, () => "its progress does not end when it has settled")
   })
 
 /** @internal */
