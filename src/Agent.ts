@@ -21,7 +21,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { AgentModels } from "./AgentModels.ts"
 import { AgentTools } from "./AgentTools.ts"
-import { CurrentAgent, defaultLimits } from "./CurrentAgent.ts"
+import { CurrentAgent, defaultLimits, type Limits } from "./CurrentAgent.ts"
 import { defaultRetry } from "./internal/agent/ask.ts"
 import {
   type ComposeError,
@@ -46,6 +46,7 @@ import {
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
 import { sessionIdUnsafe } from "./internal/session/ids.ts"
+import { limitsIssue, limitsOf } from "./internal/session/limits.ts"
 import { flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
@@ -165,6 +166,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   interface Checked {
     readonly model: LanguageModel.LanguageModel
     readonly sections: ReadonlyArray<Section>
+    readonly limits: Limits
   }
 
   interface Enlivened {
@@ -180,6 +182,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (restriction !== undefined && restriction.allow === undefined && restriction.deny === undefined) {
       return invalid("restriction", "a list of allowed or of denied tools is needed")
     }
+    const issue = composition.limits === undefined ? undefined : limitsIssue(composition.limits)
+    if (issue !== undefined) return invalid(issue.field, issue.issue)
+    const limits = composition.limits === undefined ? defaultLimits : limitsOf(composition.limits)
     const restricted = restriction === undefined
       ? Effect.void
       : tools.check(restriction, composition.restrictions ?? [])
@@ -187,9 +192,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
       flatMapNow(models.get(composition.model), (model) => {
         const own = composition.sections ?? []
         const sections = persona === undefined ? own : [{ name: personaSection, order: 0, text: persona }, ...own]
-        if (sections.length === 0) return Effect.succeed({ model, sections })
+        if (sections.length === 0) return Effect.succeed({ model, sections, limits })
         const variables = { cwd, model: composition.model ?? "default", session }
-        return Effect.as(systemPrompt.assemble({ sections, variables }), { model, sections })
+        return Effect.as(systemPrompt.assemble({ sections, variables }), { model, sections, limits })
       }))
   }
 
@@ -214,7 +219,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         model: composition.model,
         maxTokens: composition.maxTokens,
         restrictions,
-        limits: { ...defaultLimits, ...composition.limits }
+        limits: checked.limits
       },
       tools: tools.resolver({ restrictions, own: composition.tools }),
       systemPrompt,

@@ -17,7 +17,7 @@ import { InvalidAgent } from "./model.ts"
  * - `model`: a name of `AgentModels`; the default model without one
  * - `maxTokens`: output tokens of one model call, a positive integer
  * - `restriction`: which tools are hidden from it, on top of the `restrictions` that it inherits
- * - `limits`: what it may delegate; the default limits where it says nothing
+ * - `limits`: what it may delegate; the default limits where it says nothing. Natural numbers
  * - `persona`: who it is; shadows the shared persona. `sections` are further ones of its own
  * - `tools`: tools of its own, never filtered
  * - `output`: the name of a concluding tool of its own without which a turn is not complete: the model is reminded

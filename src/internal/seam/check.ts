@@ -7,9 +7,10 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentAgent.ts"
+import { CurrentAgent, type Limits, narrow } from "../../CurrentAgent.ts"
 import { fromSchema, type StructuredSchema, type UnsupportedSchema } from "../../OutputSchema.ts"
 import type { AbortCause } from "../../Session.ts"
+import { type Issue, limitsIssue } from "../session/limits.ts"
 import { flatMapNow } from "../session/now.ts"
 import { isNatural, isPositive } from "../session/numbers.ts"
 import {
@@ -61,25 +62,6 @@ export const gates = [
   ["model", "model"],
   ["maxTokens", "maxTokens"]
 ] as const
-
-interface Issue {
-  readonly field: string
-  readonly issue: string
-}
-
-const limitNames = new Set(Object.keys(defaultLimits))
-
-/** @internal What is malformed in limits to narrow to. */
-export const limitsIssue = (limits: unknown): Issue | undefined => {
-  if (typeof limits !== "object" || limits === null) return { field: "limits", issue: "a record of limits is needed" }
-  for (const [name, value] of Object.entries(limits)) {
-    if (!limitNames.has(name)) return { field: `limits.${name}`, issue: "there is no such limit" }
-    if (value !== undefined && !isNatural(value)) {
-      return { field: `limits.${name}`, issue: `a natural number is needed, not ${String(value)}` }
-    }
-  }
-  return undefined
-}
 
 const isParts = (prompt: unknown): prompt is ReadonlyArray<{ readonly type: string; readonly text?: unknown }> =>
   Array.isArray(prompt) && prompt.every((part) => typeof part === "object" && part !== null && "type" in part)
