@@ -37,7 +37,9 @@ import * as live from "./internal/agent/live.ts"
 import {
   AgentClosed,
   type Content,
+  type Deliver,
   type Delivery,
+  DuplicateMessage,
   InvalidAgent,
   type OutputPart,
   type Progress,
@@ -58,7 +60,9 @@ export type { ComposeError, Composition, CreateOptions, OpenOptions } from "./in
 export {
   AgentClosed,
   type Content,
+  type Deliver,
   type Delivery,
+  DuplicateMessage,
   InvalidAgent,
   type OutputPart,
   type Progress,
@@ -74,7 +78,8 @@ export {
  * A live agent.
  *
  * - `identity`: what it delegates as, outside of any turn
- * - `send`: queues a message that opens a turn and wakes the agent; messages are answered in the order they came
+ * - `send`: queues a message that opens a turn and wakes the agent; messages are answered in the order they came. A
+ *   message id that the session knows fails `DuplicateMessage`, here as with `prompt` and `inject`
  * - `prompt`: the same, and waits for that turn; giving up waiting cancels nothing
  * - `steer`: delivers into the running turn, and succeeds once the message is part of the next request and stored;
  *   fails `SteerRejected` otherwise, and then nothing of it is stored (S87–S92)
@@ -96,10 +101,10 @@ export interface Agent {
   readonly id: Session.SessionId
   readonly header: Session.Header
   readonly identity: CurrentAgent["Service"]
-  readonly send: (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed>
-  readonly prompt: (content: Content, options?: Delivery) => Effect.Effect<TurnOutcome, AgentClosed>
+  readonly send: Deliver<void, AgentClosed>
+  readonly prompt: Deliver<TurnOutcome, AgentClosed>
   readonly steer: (content: Content, source: Session.Source) => Effect.Effect<void, SteerRejected>
-  readonly inject: (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed | AppendError>
+  readonly inject: Deliver<void, AgentClosed | AppendError>
   readonly interrupt: (cause: Session.AbortCause) => Effect.Effect<void>
   readonly idle: Effect.Effect<void>
   readonly status: Effect.Effect<"idle" | "running" | "closed">

@@ -92,6 +92,8 @@ export interface State extends Setup {
   /** Held by whoever writes to the log, where that may take time. */
   writing: Semaphore.Semaphore | undefined
   turn: Turn | undefined
+  /** Ids of senders' own, from when they are sent until they turn out not to be stored. */
+  claimed: Set<string> | undefined
   closed: boolean
   /** Ends when the agent closes. */
   readonly lifetime: Lifetime

@@ -16,11 +16,10 @@ import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import type { UnknownVariable } from "../../SystemPrompt.ts"
 import { boundText } from "../session/bounded.ts"
-import { messageId } from "../session/ids.ts"
 import { type Answer, ask, causeOf } from "./ask.ts"
 import { Calls, dispatch, notExecuted } from "./dispatch.ts"
 import type { OutputPart, TurnOutcome } from "./model.ts"
-import { appended, commit, type Draft, flushed, now, said, writeEnd } from "./record.ts"
+import { appended, commit, type Draft, flushed, newMessageId, now, said, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
 
 const failed = (reason: string, diagnostic: string, retryable = false): Session.TurnCause => ({
@@ -181,7 +180,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       forced = true
       force = true
       const message = reminder(state.output)
-      const id = yield* messageId
+      const id = yield* Effect.withFiber((fiber) => Effect.succeed(newMessageId(state, fiber)))
       yield* commit(state, turn, () => [{ ...said(message), source: { kind: "notice" }, messageId: id }])
       continue
     }

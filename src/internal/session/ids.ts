@@ -1,7 +1,6 @@
 /**
  * Makes identifiers that are short, safe as file names and never the same twice in practice.
  */
-import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import type { SessionId } from "../../Session.ts"
@@ -38,6 +37,3 @@ export const messageIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(
 
 /** @internal */
 export const runIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(Random.Random), "r")
-
-/** @internal */
-export const messageId: Effect.Effect<string> = Effect.withFiber((fiber) => Effect.succeed(messageIdUnsafe(fiber)))
