@@ -82,7 +82,7 @@ export {
  *   message id that the session knows fails `DuplicateMessage`, here as with `prompt` and `inject`
  * - `prompt`: the same, and waits for that turn; giving up waiting cancels nothing
  * - `steer`: delivers into the running turn, and succeeds once the message is part of the next request and stored;
- *   fails `SteerRejected` otherwise, and then nothing of it is stored (S87–S92)
+ *   fails `SteerRejected` otherwise, and then nothing of it is stored unless the reason is `unconfirmed` (S87–S92)
  * - `inject`: adds a message without waking the agent: with the next request of a running turn, else at once (S199)
  * - `interrupt`: ends the running turn and drops what waits; returns when that turn is over. Giving up waiting for that
  *   changes nothing

@@ -104,6 +104,7 @@ const startTurn = (state: State, queued: Queued, later: boolean): void => {
     concluded: undefined,
     startedAt: 0,
     admitting: [],
+    unconfirmed: false,
     watchdog: undefined,
     calls: undefined,
     // what was started in the turn and lives on ends with the agent
@@ -141,7 +142,9 @@ const finish = (state: State, turn: Turn): void => {
   const next = state.inbox.shift()
   if (next !== undefined) startTurn(state, next, true)
   const { queued } = turn
-  for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
+  const reason = state.closed ? "disposed" : "cancelled"
+  reject(queued, turn.number === undefined ? reason : "unconfirmed")
+  for (const one of turn.admitting) reject(one, turn.unconfirmed ? "unconfirmed" : reason)
   if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
   Deferred.doneUnsafe(turn.done, Exit.void)
   if (state.turn !== undefined) return

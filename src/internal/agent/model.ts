@@ -99,21 +99,25 @@ export interface TurnOutcome {
 }
 
 /**
- * A message that was sent into a running agent was not admitted, and nothing of it is stored (S89).
+ * A message that was sent into a running agent was not delivered, and nothing of it is stored (S89), unless the reason
+ * is `unconfirmed`.
  *
  * - `settled`: no turn is running
  * - `concluded`, `captured`: a tool has concluded the turn; `captured` when it recorded the structured result
  * - `cancelled`: the turn is being cancelled
  * - `disposed`: the agent is closed
+ * - `unconfirmed`: it was written, and the store could not say that it is safe: the log may hold it
  *
  * @category errors
  * @since 0.1.0
  */
 export class SteerRejected extends Schema.TaggedError<SteerRejected>("effect-subagent/SteerRejected")("SteerRejected", {
-  reason: Schema.Literals(["settled", "concluded", "captured", "cancelled", "disposed"])
+  reason: Schema.Literals(["settled", "concluded", "captured", "cancelled", "disposed", "unconfirmed"])
 }) {
   override get message(): string {
-    return `the message was not delivered: ${why[this.reason]}`
+    return this.reason === "unconfirmed"
+      ? "the message may or may not be delivered: it was written, and the store could not say that it is safe"
+      : `the message was not delivered: ${why[this.reason]}`
   }
 }
 

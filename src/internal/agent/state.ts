@@ -58,6 +58,8 @@ export interface Turn {
   startedAt: number
   /** Steering that is on its way into the log. */
   admitting: ReadonlyArray<Waiting>
+  /** Whether the log may hold that steering, of which the store has not said yet that it is safe. */
+  unconfirmed: boolean
   /** Gives the turn up when it does not end in time. */
   watchdog: Fiber.Fiber<void> | undefined
   /** The tool calls that run. */

@@ -35,15 +35,22 @@ const admit = Effect.fnUntraced(function*(state: State, turn: Turn) {
   if (state.steering.length > 0) {
     yield* Effect.uninterruptible(Effect.suspend(() => {
       const steering = turn.admitting = state.steering.splice(0)
-      const admitted = () =>
-        steering.map(({ message, messageId, source }): Draft => ({
+      const admitted = () => {
+        turn.unconfirmed = true
+        return steering.map(({ message, messageId, source }): Draft => ({
           _tag: "SteeringAdmitted",
           message,
           source,
           messageId
         }))
-      return Effect.map(Effect.andThen(commit(state, turn, admitted), state.log.flush), () => {
+      }
+      const written = Effect.onError(commit(state, turn, admitted), () =>
+        Effect.sync(() => {
+          turn.unconfirmed = false
+        }))
+      return Effect.map(Effect.andThen(written, state.log.flush), () => {
         turn.admitting = []
+        turn.unconfirmed = false
         for (const { receipt } of steering) if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.void)
       })
     }))
