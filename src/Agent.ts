@@ -6,31 +6,29 @@
  *
  * @since 0.1.0
  */
-import type * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { AgentModels } from "./AgentModels.ts"
 import { AgentTools } from "./AgentTools.ts"
 import { CurrentAgent, defaultLimits, type Limits } from "./CurrentAgent.ts"
-import { defaultRetry } from "./internal/agent/ask.ts"
 import {
   type ComposeError,
   type Composition,
   type CreateOptions,
   invalid,
   type OpenOptions,
+  type Options,
   seedIssue,
-  settled
+  settled,
+  toBehaviour
 } from "./internal/agent/composition.ts"
 import { Handle } from "./internal/agent/handle.ts"
 import * as live from "./internal/agent/live.ts"
@@ -56,7 +54,7 @@ import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from 
 import { SessionStore } from "./SessionStore.ts"
 import { personaSection, type Section, SystemPrompt } from "./SystemPrompt.ts"
 
-export type { ComposeError, Composition, CreateOptions, OpenOptions } from "./internal/agent/composition.ts"
+export type { ComposeError, Composition, CreateOptions, OpenOptions, Options } from "./internal/agent/composition.ts"
 export {
   AgentClosed,
   type Content,
@@ -140,32 +138,12 @@ export class Agents extends Context.Service<Agents, {
 // construction
 // -----------------------------------------------------------------------------
 
-/**
- * How agents behave.
- *
- * - `maxSteps`: model calls of one turn, 100 by default; a turn that needs more ends with `MaxSteps`
- * - `retry`: when a model call that failed in a way that may pass is made again: by default four times, after about
- *   1, 2, 4 and 8 seconds, and never sooner than the server wishes
- * - `grace`: how long an interrupted turn may take to end, 5 seconds by default
- *
- * @category models
- * @since 0.1.0
- */
-export interface Options {
-  readonly maxSteps?: number | undefined
-  readonly retry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
-  readonly grace?: Duration.Input | undefined
-}
-
 const make = Effect.fnUntraced(function*(options: Options) {
   const store = yield* SessionStore
   const models = yield* AgentModels
   const tools = yield* AgentTools
   const systemPrompt = yield* SystemPrompt
-  const maxSteps = options.maxSteps ?? 100
-  if (!isPositive(maxSteps)) return yield* invalid("maxSteps", "a positive integer is needed")
-  const retry = options.retry ?? defaultRetry
-  const grace = Duration.fromInputUnsafe(options.grace ?? "5 seconds")
+  const { grace, maxRetryAfter, maxSteps, retry } = yield* toBehaviour(options)
   const agents = new Map<string, Agent>()
 
   interface Checked {
@@ -232,6 +210,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       output: composition.output,
       maxSteps,
       retry,
+      maxRetryAfter,
       grace
     }, transcript)
     const agent: Agent = new Handle(state, store)

@@ -30,6 +30,7 @@ export interface Question {
   readonly forced: string | undefined
   readonly maxTokens: number | undefined
   readonly retry: Schedule.Schedule<unknown, AiError.AiError>
+  readonly maxRetryAfter: Duration.Duration
   readonly step: number
   readonly observed: () => boolean
   readonly publish: (progress: Progress) => void
@@ -115,18 +116,24 @@ const limited = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiEr
     ? attempt(question)
     : Effect.provideService(attempt(question), MaxOutputTokens, question.maxTokens)
 
+// a server that wishes for longer than anybody waits
+const isTooLong = ({ retryAfter }: AiError.AiError, max: Duration.Duration): boolean =>
+  retryAfter !== undefined && Duration.isGreaterThan(retryAfter, max)
+
 // only entered after a first failure: the usual call pays nothing for it
 const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiError) {
   let error = first
   const next = yield* Schedule.toStep(question.retry)
-  while (error.isRetryable) {
+  while (error.isRetryable && !isTooLong(error, question.maxRetryAfter)) {
     const step = yield* Effect.exit(next(yield* Clock.currentTimeMillis, error))
     if (Exit.isFailure(step)) break
     const [, pause] = step.value
+    // before the pause: whoever watches wants to know why nothing happens
+    question.publish({ _tag: "StepRestarted", step: question.step, reason: boundText(error.message) })
     // never sooner than the server wishes
     yield* Effect.sleep(error.retryAfter === undefined ? pause : Duration.max(pause, error.retryAfter))
+    // what was streamed is all there is of a turn that is cancelled meanwhile (S556)
     question.onText(undefined)
-    question.publish({ _tag: "StepRestarted", step: question.step, reason: boundText(error.message) })
     const exit = yield* Effect.result(limited(question))
     if (exit._tag === "Success") return exit.success
     error = exit.failure
@@ -195,10 +202,16 @@ export const defaultRetry: Schedule.Schedule<unknown, AiError.AiError> = Schedul
 )
 
 /** @internal Why a turn ends when its model call failed for good. */
-export const causeOf = (error: AiError.AiError): Session.TurnCause =>
-  error.reason._tag === "ContentPolicyError" ? { _tag: "Refusal" } : {
+export const causeOf = (error: AiError.AiError, maxRetryAfter: Duration.Duration): Session.TurnCause => {
+  if (error.reason._tag === "ContentPolicyError") return { _tag: "Refusal" }
+  const { isRetryable, message, retryAfter } = error
+  const wish = retryAfter !== undefined && isTooLong(error, maxRetryAfter)
+    ? `the server asks to wait ${Duration.format(retryAfter)}, which is more than ${Duration.format(maxRetryAfter)}: `
+    : ""
+  return {
     _tag: "Failed",
     reason: error.reason._tag,
-    retryable: error.isRetryable,
-    diagnostic: boundText(error.message)
+    retryable: isRetryable,
+    diagnostic: boundText(wish + message)
   }
+}

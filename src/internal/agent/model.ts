@@ -10,8 +10,8 @@ import type * as Session from "../../Session.ts"
 /**
  * What happens inside an agent while it happens. Never stored.
  *
- * - `StepStarted`, `StepRestarted`: a model call begins, or is made again after a failure that may pass; the text of a
- *   restarted step so far is void
+ * - `StepStarted`, `StepRestarted`: a model call begins, or has failed in a way that may pass and will be made again
+ *   after a pause; the text of a restarted step so far is void
  * - `Text`, `Reasoning`: a piece of what the model writes
  * - `ToolStarted`, `ToolProgress`, `ToolEnded`: a tool call; `ToolProgress` carries a preliminary result
  * - `StepEnded`: the usage of the turn so far

@@ -113,6 +113,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
       forced: force ? state.output : undefined,
       maxTokens: identity.maxTokens,
       retry: state.retry,
+      maxRetryAfter: state.maxRetryAfter,
       step,
       observed,
       publish,
@@ -197,6 +198,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
 })
 
 const causeOfExit = (
+  state: State,
   turn: Turn,
   exit: Exit.Exit<void, AiError.AiError | AppendError | UnknownVariable>
 ): Effect.Effect<Session.TurnCause> => {
@@ -216,7 +218,9 @@ const causeOfExit = (
         failed("Defect", "the agent failed unexpectedly; the cause is in the log")
       )
   }
-  return Effect.succeed(error._tag === "AiError" ? causeOf(error) : failed(error._tag, error.message))
+  return Effect.succeed(
+    error._tag === "AiError" ? causeOf(error, state.maxRetryAfter) : failed(error._tag, error.message)
+  )
 }
 
 /** @internal */
@@ -284,7 +288,7 @@ export const runTurn = Effect.fnUntraced(function*(
       Effect.andThen(begin(state, turn), () => acting(state, turn, identity))
     )
     if (turn.fenced) return
-    turn.cause = yield* causeOfExit(turn, exit)
+    turn.cause = yield* causeOfExit(state, turn, exit)
   } else {
     // cancelled before it began: nothing of it is in the log (S78)
     turn.cause = { _tag: "Aborted", cause: turn.abort }
