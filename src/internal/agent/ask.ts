@@ -17,7 +17,7 @@ import * as Stream from "effect/Stream"
 import { CostOf, MaxOutputTokens } from "../../AgentModels.ts"
 import type { AnyToolkit } from "../../AgentTools.ts"
 import * as Session from "../../Session.ts"
-import { boundText } from "../session/bounded.ts"
+import { toDiagnostic } from "../session/redact.ts"
 import type { Progress } from "./model.ts"
 
 /** @internal */
@@ -55,9 +55,9 @@ type AnyPart = Response.AnyPart
 
 const errorText = (parts: ReadonlyArray<AnyPart>): string => {
   const error = parts.findLast((part) => part.type === "error")?.error
-  if (typeof error === "string") return boundText(error)
+  if (typeof error === "string") return toDiagnostic(error)
   return typeof error === "object" && error !== null && "message" in error && typeof error.message === "string"
-    ? boundText(error.message)
+    ? toDiagnostic(error.message)
     : ""
 }
 
@@ -129,7 +129,7 @@ const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiE
     if (Exit.isFailure(step)) break
     const [, pause] = step.value
     // before the pause: whoever watches wants to know why nothing happens
-    question.publish({ _tag: "StepRestarted", step: question.step, reason: boundText(error.message) })
+    question.publish({ _tag: "StepRestarted", step: question.step, reason: toDiagnostic(error.message) })
     // never sooner than the server wishes
     yield* Effect.sleep(error.retryAfter === undefined ? pause : Duration.max(pause, error.retryAfter))
     // what was streamed is all there is of a turn that is cancelled meanwhile (S556)
@@ -212,6 +212,6 @@ export const causeOf = (error: AiError.AiError, maxRetryAfter: Duration.Duration
     _tag: "Failed",
     reason: error.reason._tag,
     retryable: isRetryable,
-    diagnostic: boundText(wish + message)
+    diagnostic: toDiagnostic(wish + message)
   }
 }
