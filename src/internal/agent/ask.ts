@@ -23,6 +23,8 @@ import type { Progress } from "./model.ts"
 /** @internal */
 export interface Question {
   readonly model: LanguageModel.LanguageModel
+  /** The model's name; `undefined` for the default model. */
+  readonly modelName: string | undefined
   readonly messages: ReadonlyArray<Prompt.Message>
   readonly toolkit: AnyToolkit
   readonly hasTools: boolean
@@ -143,14 +145,15 @@ const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiE
 
 const toAnswer = (
   parts: ReadonlyArray<AnyPart>,
-  costOf: (finish: Response.FinishPart) => number | undefined
+  modelName: string | undefined,
+  costOf: typeof CostOf.Service
 ): Answer => {
   let reason: Response.FinishReason = "unknown"
   let usage = Session.noUsage
   for (const part of parts) {
     if (part.type !== "finish") continue
     reason = part.reason
-    const cost = costOf(part)
+    const cost = costOf(part, modelName)
     usage = {
       inputTokens: part.usage.inputTokens.total ?? 0,
       outputTokens: part.usage.outputTokens.total ?? 0,
@@ -192,7 +195,7 @@ const distinct = (message: Prompt.AssistantMessage | undefined): Prompt.Assistan
 export const ask = (question: Question): Effect.Effect<Answer, AiError.AiError> =>
   Effect.flatMap(
     Effect.catch(limited(question), (error) => again(question, error)),
-    (parts) => Effect.map(CostOf, (costOf) => toAnswer(parts, costOf))
+    (parts) => Effect.map(CostOf, (costOf) => toAnswer(parts, question.modelName, costOf))
   )
 
 /** @internal The default schedule of retries: four, after 1, 2, 4 and 8 seconds, each shortened or stretched by chance. */

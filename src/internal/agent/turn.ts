@@ -107,6 +107,7 @@ const steps = Effect.fnUntraced(function*(state: State, turn: Turn, identity: Cu
     turn.streamed = ""
     const answer = yield* ask({
       model: state.model,
+      modelName: identity.model,
       messages,
       toolkit: resolved.toolkit,
       hasTools: resolved.names.length > 0,
