@@ -8,6 +8,7 @@
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -45,7 +46,7 @@ import {
   type TurnOutcome
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
-import { sessionIdUnsafe } from "./internal/session/ids.ts"
+import { otherSessionIdUnsafe, sessionIdUnsafe } from "./internal/session/ids.ts"
 import { limitsIssue, limitsOf } from "./internal/session/limits.ts"
 import { flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
@@ -137,6 +138,9 @@ export class Agents extends Context.Service<Agents, {
 // -----------------------------------------------------------------------------
 // construction
 // -----------------------------------------------------------------------------
+
+/** How many ids of ours a store may say it has before it is believed. */
+const idTries = 8
 
 const make = Effect.fnUntraced(function*(options: Options) {
   const store = yield* SessionStore
@@ -241,30 +245,37 @@ const make = Effect.fnUntraced(function*(options: Options) {
       // sound: checked above, or made by us
       const id = options.id === undefined ? sessionIdUnsafe(fiber) : options.id as Session.SessionId
       return flatMapNow(check(options, options.cwd, id), (checked) => {
-        const header: Session.Header = {
-          version: 1,
-          id,
-          ...(parent === undefined ? undefined : { parent }),
-          depth,
-          cwd: options.cwd,
-          createdAt: nowUnsafe(fiber),
-          origin: options.origin ?? { kind: "root" },
-          ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
-          ...(label === undefined ? undefined : { label })
-        }
-        // a session is kept from the moment that somebody got to see its agent, or that it has something to keep
-        let wanted = false
-        return guarded(store.create(header, options.seed, { unwanted: () => !wanted }), (log) => {
-          const { agent, close } = enliven(options, checked, header, depth, log, transcript)
-          return {
-            agent,
-            close: (exit) => {
-              // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
-              wanted = Exit.isSuccess(exit) || parent === undefined || transcript.next > seed.length
-              return close(exit)
-            }
+        const under = (id: Session.SessionId, tries: number): Effect.Effect<Agent, CreateError, Scope.Scope> => {
+          const header: Session.Header = {
+            version: 1,
+            id,
+            ...(parent === undefined ? undefined : { parent }),
+            depth,
+            cwd: options.cwd,
+            createdAt: nowUnsafe(fiber),
+            origin: options.origin ?? { kind: "root" },
+            ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
+            ...(label === undefined ? undefined : { label })
           }
-        })
+          // a session is kept from the moment that somebody got to see its agent, or that it has something to keep
+          let wanted = false
+          return guarded(store.create(header, options.seed, { unwanted: () => !wanted }), (log) => {
+            const { agent, close } = enliven(options, checked, header, depth, log, transcript)
+            return {
+              agent,
+              close: (exit) => {
+                // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
+                wanted = Exit.isSuccess(exit) || parent === undefined || transcript.next > seed.length
+                return close(exit)
+              }
+            }
+          }, (error) =>
+            // an id of ours that is taken is one that a seeded program has made before
+            error._tag === "SessionExists" && options.id === undefined && tries > 1
+              ? under(otherSessionIdUnsafe(fiber), tries - 1)
+              : undefined)
+        }
+        return under(id, idTries)
       })
     })
 
@@ -293,13 +304,21 @@ const make = Effect.fnUntraced(function*(options: Options) {
   // agent closes before it does.
   const guarded = <A, E>(
     acquire: Effect.Effect<A, E, Scope.Scope>,
-    use: (a: A) => Enlivened
+    use: (a: A) => Enlivened,
+    otherwise?: (error: E) => Effect.Effect<Agent, E, Scope.Scope> | undefined
   ): Effect.Effect<Agent, E, Scope.Scope> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.withFiber((fiber) => {
         const scope = Scope.makeUnsafe()
         return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
-          onFailure: (cause) => Effect.andThen(Scope.close(scope, Exit.failCause(cause)), Effect.failCause(cause)),
+          onFailure: (cause) => {
+            const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+            const other = error === undefined ? undefined : otherwise?.(error)
+            return Effect.andThen(
+              Scope.close(scope, Exit.failCause(cause)),
+              other === undefined ? Effect.failCause(cause) : restore(other)
+            )
+          },
           onSuccess: (a) => {
             const { agent, close } = use(a)
             return Effect.as(

@@ -67,7 +67,8 @@ export interface Composition {
 }
 
 /**
- * A new agent's session and composition. `id` is made up when it is not given; `seed` are the copied events of a fork.
+ * A new agent's session and composition. `id` is made up when it is not given, and is new to the store then; `seed` are
+ * the copied events of a fork.
  *
  * @category models
  * @since 0.1.0
