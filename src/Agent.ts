@@ -6,38 +6,39 @@
  *
  * @since 0.1.0
  */
-import type * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { AgentModels } from "./AgentModels.ts"
 import { AgentTools } from "./AgentTools.ts"
-import { CurrentAgent, defaultLimits } from "./CurrentAgent.ts"
-import { defaultRetry } from "./internal/agent/ask.ts"
+import { CurrentAgent, defaultLimits, type Limits } from "./CurrentAgent.ts"
 import {
   type ComposeError,
   type Composition,
   type CreateOptions,
   invalid,
   type OpenOptions,
+  type Options,
   seedIssue,
-  settled
+  settled,
+  toBehaviour
 } from "./internal/agent/composition.ts"
 import { Handle } from "./internal/agent/handle.ts"
 import * as live from "./internal/agent/live.ts"
 import {
   AgentClosed,
   type Content,
+  type Deliver,
   type Delivery,
+  DuplicateMessage,
   InvalidAgent,
   type OutputPart,
   type Progress,
@@ -45,7 +46,8 @@ import {
   type TurnOutcome
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
-import { sessionIdUnsafe } from "./internal/session/ids.ts"
+import { otherSessionIdUnsafe, sessionIdUnsafe } from "./internal/session/ids.ts"
+import { limitsIssue, limitsOf } from "./internal/session/limits.ts"
 import { exitOf, flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
@@ -53,11 +55,13 @@ import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from 
 import { SessionStore } from "./SessionStore.ts"
 import { personaSection, type Section, SystemPrompt } from "./SystemPrompt.ts"
 
-export type { ComposeError, Composition, CreateOptions, OpenOptions } from "./internal/agent/composition.ts"
+export type { ComposeError, Composition, CreateOptions, OpenOptions, Options } from "./internal/agent/composition.ts"
 export {
   AgentClosed,
   type Content,
+  type Deliver,
   type Delivery,
+  DuplicateMessage,
   InvalidAgent,
   type OutputPart,
   type Progress,
@@ -73,10 +77,11 @@ export {
  * A live agent.
  *
  * - `identity`: what it delegates as, outside of any turn
- * - `send`: queues a message that opens a turn and wakes the agent; messages are answered in the order they came
+ * - `send`: queues a message that opens a turn and wakes the agent; messages are answered in the order they came. A
+ *   message id that the session knows fails `DuplicateMessage`, here as with `prompt` and `inject`
  * - `prompt`: the same, and waits for that turn; giving up waiting cancels nothing
  * - `steer`: delivers into the running turn, and succeeds once the message is part of the next request and stored;
- *   fails `SteerRejected` otherwise, and then nothing of it is stored (S87–S92)
+ *   fails `SteerRejected` otherwise, and then nothing of it is stored unless the reason is `unconfirmed` (S87–S92)
  * - `inject`: adds a message without waking the agent: with the next request of a running turn, else at once (S199)
  * - `interrupt`: ends the running turn and drops what waits; returns when that turn is over. Giving up waiting for that
  *   changes nothing
@@ -95,10 +100,10 @@ export interface Agent {
   readonly id: Session.SessionId
   readonly header: Session.Header
   readonly identity: CurrentAgent["Service"]
-  readonly send: (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed>
-  readonly prompt: (content: Content, options?: Delivery) => Effect.Effect<TurnOutcome, AgentClosed>
+  readonly send: Deliver<void, AgentClosed>
+  readonly prompt: Deliver<TurnOutcome, AgentClosed>
   readonly steer: (content: Content, source: Session.Source) => Effect.Effect<void, SteerRejected>
-  readonly inject: (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed | AppendError>
+  readonly inject: Deliver<void, AgentClosed | AppendError>
   readonly interrupt: (cause: Session.AbortCause) => Effect.Effect<void>
   readonly idle: Effect.Effect<void>
   readonly status: Effect.Effect<"idle" | "running" | "closed">
@@ -134,22 +139,8 @@ export class Agents extends Context.Service<Agents, {
 // construction
 // -----------------------------------------------------------------------------
 
-/**
- * How agents behave.
- *
- * - `maxSteps`: model calls of one turn, 100 by default; a turn that needs more ends with `MaxSteps`
- * - `retry`: when a model call that failed in a way that may pass is made again: by default four times, after about
- *   1, 2, 4 and 8 seconds, and never sooner than the server wishes
- * - `grace`: how long an interrupted turn may take to end, 5 seconds by default
- *
- * @category models
- * @since 0.1.0
- */
-export interface Options {
-  readonly maxSteps?: number | undefined
-  readonly retry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
-  readonly grace?: Duration.Input | undefined
-}
+/** How many ids of ours a store may say it has before it is believed. */
+const idTries = 8
 
 const disposed = Effect.succeed<Session.AbortCause>("disposed")
 
@@ -158,15 +149,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const models = yield* AgentModels
   const tools = yield* AgentTools
   const systemPrompt = yield* SystemPrompt
-  const maxSteps = options.maxSteps ?? 100
-  if (!isPositive(maxSteps)) return yield* invalid("maxSteps", "a positive integer is needed")
-  const retry = options.retry ?? defaultRetry
-  const grace = Duration.fromInputUnsafe(options.grace ?? "5 seconds")
+  const { grace, maxRetryAfter, maxSteps, retry } = yield* toBehaviour(options)
   const agents = new Map<string, Agent>()
 
   interface Checked {
     readonly model: LanguageModel.LanguageModel
     readonly sections: ReadonlyArray<Section>
+    readonly limits: Limits
   }
 
   interface Enlivened {
@@ -182,6 +171,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (restriction !== undefined && restriction.allow === undefined && restriction.deny === undefined) {
       return invalid("restriction", "a list of allowed or of denied tools is needed")
     }
+    const issue = composition.limits === undefined ? undefined : limitsIssue(composition.limits)
+    if (issue !== undefined) return invalid(issue.field, issue.issue)
+    const limits = composition.limits === undefined ? defaultLimits : limitsOf(composition.limits)
     const restricted = restriction === undefined
       ? Effect.void
       : tools.check(restriction, composition.restrictions ?? [])
@@ -189,9 +181,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
       flatMapNow(models.get(composition.model), (model) => {
         const own = composition.sections ?? []
         const sections = persona === undefined ? own : [{ name: personaSection, order: 0, text: persona }, ...own]
-        if (sections.length === 0) return Effect.succeed({ model, sections })
+        if (sections.length === 0) return Effect.succeed({ model, sections, limits })
         const variables = { cwd, model: composition.model ?? "default", session }
-        return Effect.as(systemPrompt.assemble({ sections, variables }), { model, sections })
+        return Effect.as(systemPrompt.assemble({ sections, variables }), { model, sections, limits })
       }))
   }
 
@@ -216,7 +208,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         model: composition.model,
         maxTokens: composition.maxTokens,
         restrictions,
-        limits: { ...defaultLimits, ...composition.limits }
+        limits: checked.limits
       },
       tools: tools.resolver({ restrictions, own: composition.tools }),
       systemPrompt,
@@ -224,6 +216,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       output: composition.output,
       maxSteps,
       retry,
+      maxRetryAfter,
       grace
     }, transcript)
     const agent: Agent = new Handle(state, store)
@@ -252,30 +245,37 @@ const make = Effect.fnUntraced(function*(options: Options) {
       // sound: checked above, or made by us
       const id = options.id === undefined ? sessionIdUnsafe(fiber) : options.id as Session.SessionId
       return flatMapNow(check(options, options.cwd, id), (checked) => {
-        const header: Session.Header = {
-          version: 1,
-          id,
-          ...(parent === undefined ? undefined : { parent }),
-          depth,
-          cwd: options.cwd,
-          createdAt: nowUnsafe(fiber),
-          origin: options.origin ?? { kind: "root" },
-          ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
-          ...(label === undefined ? undefined : { label })
-        }
-        // a session is kept from the moment that somebody got to see its agent, or that it has something to keep
-        let wanted = false
-        return guarded(store.create(header, options.seed, { unwanted: () => !wanted }), (log) => {
-          const { agent, close } = enliven(options, checked, header, depth, log, transcript)
-          return {
-            agent,
-            close: (exit) => {
-              // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
-              wanted = Exit.isSuccess(exit) || parent === undefined || transcript.next > seed.length
-              return close(exit)
-            }
+        const under = (id: Session.SessionId, tries: number): Effect.Effect<Agent, CreateError, Scope.Scope> => {
+          const header: Session.Header = {
+            version: 1,
+            id,
+            ...(parent === undefined ? undefined : { parent }),
+            depth,
+            cwd: options.cwd,
+            createdAt: nowUnsafe(fiber),
+            origin: options.origin ?? { kind: "root" },
+            ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
+            ...(label === undefined ? undefined : { label })
           }
-        })
+          // a session is kept from the moment that somebody got to see its agent, or that it has something to keep
+          let wanted = false
+          return guarded(store.create(header, options.seed, { unwanted: () => !wanted }), (log) => {
+            const { agent, close } = enliven(options, checked, header, depth, log, transcript)
+            return {
+              agent,
+              close: (exit) => {
+                // a child whose start failed, and that nobody got to see, leaves nothing behind (S69)
+                wanted = Exit.isSuccess(exit) || parent === undefined || transcript.next > seed.length
+                return close(exit)
+              }
+            }
+          }, (error) =>
+            // an id of ours that is taken is one that a seeded program has made before
+            error._tag === "SessionExists" && options.id === undefined && tries > 1
+              ? under(otherSessionIdUnsafe(fiber), tries - 1)
+              : undefined)
+        }
+        return under(id, idTries)
       })
     })
 
@@ -304,13 +304,21 @@ const make = Effect.fnUntraced(function*(options: Options) {
   // agent closes before it does.
   const guarded = <A, E>(
     acquire: Effect.Effect<A, E, Scope.Scope>,
-    use: (a: A) => Enlivened
+    use: (a: A) => Enlivened,
+    otherwise?: (error: E) => Effect.Effect<Agent, E, Scope.Scope> | undefined
   ): Effect.Effect<Agent, E, Scope.Scope> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.withFiber((fiber) => {
         const scope = Scope.makeUnsafe()
         return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
-          onFailure: (cause) => Effect.andThen(Scope.close(scope, Exit.failCause(cause)), Effect.failCause(cause)),
+          onFailure: (cause) => {
+            const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+            const other = error === undefined ? undefined : otherwise?.(error)
+            return Effect.andThen(
+              Scope.close(scope, Exit.failCause(cause)),
+              other === undefined ? Effect.failCause(cause) : restore(other)
+            )
+          },
           onSuccess: (a) => {
             const { agent, close } = use(a)
             return Effect.as(

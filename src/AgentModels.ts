@@ -42,14 +42,18 @@ export const MaxOutputTokens: Context.Reference<number | undefined> = Context.Re
 )
 
 /**
- * What a model call cost in US dollars, read from its finish part; `undefined` where it is not known.
+ * What a model call cost in US dollars, by its finish part and by the name of the model that was asked (`undefined` for
+ * the default model); `undefined` where it is not known.
  *
  * @category references
  * @since 0.1.0
  */
-export const CostOf: Context.Reference<(finish: Response.FinishPart) => number | undefined> = Context.Reference<
-  (finish: Response.FinishPart) => number | undefined
->("effect-subagent/AgentModels/CostOf", { defaultValue: () => () => undefined })
+export const CostOf: Context.Reference<
+  (finish: Response.FinishPart, model: string | undefined) => number | undefined
+> = Context.Reference<(finish: Response.FinishPart, model: string | undefined) => number | undefined>(
+  "effect-subagent/AgentModels/CostOf",
+  { defaultValue: () => () => undefined }
+)
 
 /**
  * The models by name. `get(undefined)` is the default model; any other name fails `UnknownModel` unless it is one of

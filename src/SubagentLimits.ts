@@ -8,8 +8,8 @@
  */
 import * as Effect from "effect/Effect"
 import { CurrentAgent, defaultLimits, type Limits, narrow } from "./CurrentAgent.ts"
-import { limitsIssue } from "./internal/seam/check.ts"
 import { InvalidRequest } from "./internal/seam/errors.ts"
+import { limitsIssue } from "./internal/session/limits.ts"
 
 export {
   /**

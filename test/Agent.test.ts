@@ -79,10 +79,23 @@ describe("Agents", () => {
       assert.strictEqual(taken._tag, "SessionExists")
       const missing = yield* Effect.flip(agents.open("nowhere"))
       assert.strictEqual(missing._tag, "SessionNotFound")
-      assert.strictEqual(
-        (yield* Effect.flip(Effect.scoped(Layer.build(Agent.layer({ maxSteps: 0 })))))._tag,
-        "InvalidAgent"
-      )
+      for (
+        const [field, options] of [
+          ["maxSteps", { maxSteps: 0 }],
+          ["grace", { grace: Number.NaN }],
+          ["grace", { grace: -1 }],
+          ["grace", { grace: { seconds: Number.NaN } }],
+          ["grace", { grace: "-1 second" }],
+          ["maxRetryAfter", { maxRetryAfter: Number.NaN }],
+          ["maxRetryAfter", { maxRetryAfter: "-Infinity" }],
+          ["maxRetryAfter", { maxRetryAfter: [Number.NaN, 0] as const }],
+          ["maxRetryAfter", { maxRetryAfter: "soon" as "1 second" }]
+        ] as const
+      ) {
+        const error = yield* Effect.flip(Effect.scoped(Layer.build(Agent.layer(options))))
+        assert.deepStrictEqual([error._tag, error.field], ["InvalidAgent", field])
+      }
+      yield* Effect.scoped(Layer.build(Agent.layer({ grace: 0, maxRetryAfter: 0 })))
     })
   }))
 

@@ -52,6 +52,23 @@ describe("AgentModels", () => {
     })
   }))
 
+  agentTest("S593 what a call costs may depend on the model that was asked, by its name", () => ({
+    script: [[text("standard")]],
+    models: named,
+    body: Effect.gen(function*() {
+      const costs = Effect.fnUntraced(function*(id: string, model?: string) {
+        return (yield* (yield* create(id, { model })).prompt("go")).usage.cost
+      })
+      assert.strictEqual(yield* costs("a"), 3)
+      assert.strictEqual(yield* costs("b", "fast"), 1)
+      assert.strictEqual(yield* costs("c", "wise"), undefined)
+      assert.strictEqual((yield* Spawn.delegate({ prompt: "go", model: "fast" })).usage.cost, 1)
+    }).pipe(Effect.provideService(
+      AgentModels.CostOf,
+      ({ usage }, model) => model === "wise" ? undefined : (usage.inputTokens.total ?? 0) * (model === "fast" ? 1 : 3)
+    ))
+  }))
+
   agentTest("S13 S147 S391 a child uses its parent's model, or the one it is given", () => ({
     script: [[text("standard")]],
     models: named,

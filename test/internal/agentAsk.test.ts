@@ -81,6 +81,64 @@ describe("ask", () => {
     })
   }))
 
+  agentTest("does not wait for longer than it is told to, whatever the server wishes", () => ({
+    script: [[limited(60)], [text("hello")], [limited(61)], [limited(61)]],
+    options: { retry: Schedule.forever, maxRetryAfter: "1 minute" },
+    body: Effect.gen(function*() {
+      const agent = yield* create("a")
+      const turn = yield* Effect.forkChild(agent.prompt("go"), { startImmediately: true })
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual((yield* Fiber.join(turn)).text, "hello")
+      const { cause, usage } = yield* agent.prompt("go on")
+      assert.strictEqual(usage.elapsed, 0)
+      assert.strictEqual(usage.steps, 1)
+      if (cause._tag !== "Failed") return assert.fail(cause._tag)
+      assert.deepStrictEqual([cause.reason, cause.retryable], ["RateLimitError", true])
+      assert.include(cause.diagnostic, "asks to wait 1m 1s")
+      assert.include(cause.diagnostic, "Rate limit")
+    })
+  }))
+
+  for (const [seconds, waits] of [[300, true], [300.001, false]] as const) {
+    agentTest(`by default ${waits ? "waits" : "does not wait"} ${seconds} seconds for a server`, () => ({
+      script: [[limited(seconds)], [text("hello")]],
+      body: Effect.gen(function*() {
+        const agent = yield* create("a")
+        const turn = yield* Effect.forkChild(agent.prompt("go"), { startImmediately: true })
+        yield* settle
+        assert.strictEqual(turn.pollUnsafe() === undefined, waits)
+        yield* TestClock.adjust("5 minutes")
+        assert.strictEqual((yield* Fiber.join(turn)).cause._tag, waits ? "Completed" : "Failed")
+      })
+    }))
+  }
+
+  agentTest("an infinite patience waits for as long as the server wishes", () => ({
+    script: [[limited(100_000)], [text("hello")]],
+    options: { maxRetryAfter: "Infinity" },
+    body: Effect.gen(function*() {
+      const agent = yield* create("a")
+      const turn = yield* Effect.forkChild(agent.prompt("go"), { startImmediately: true })
+      yield* TestClock.adjust("100000 seconds")
+      assert.strictEqual((yield* Fiber.join(turn)).text, "hello")
+    })
+  }))
+
+  agentTest("says that a step is made again before it waits for it, and an interruption ends the wait", () => ({
+    script: () => [text("half"), limited(60)],
+    body: Effect.gen(function*() {
+      const { agent, seen } = yield* watched()
+      const turn = yield* Effect.forkChild(agent.prompt("go"), { startImmediately: true })
+      yield* settle
+      assert.deepStrictEqual(seen.map((one) => one._tag), ["StepStarted", "Text", "StepRestarted"])
+      yield* agent.interrupt("user")
+      const outcome = yield* Fiber.join(turn)
+      assert.deepStrictEqual([outcome.cause, outcome.text], [{ _tag: "Aborted", cause: "user" }, "half"])
+      assert.strictEqual(outcome.usage.elapsed, 0)
+      assert.strictEqual(yield* requests, 1)
+    })
+  }))
+
   agentTest("by default tries four times more, within half a minute", () => ({
     script: () => [overloaded],
     body: Effect.gen(function*() {

@@ -2,6 +2,7 @@
  * Catches what can go wrong, and nothing that cannot go wrong there.
  */
 import { Effect } from "effect"
+import type { Agent, Delivery } from "../../src/Agent.ts"
 import type { UnknownModel } from "../../src/AgentModels.ts"
 import type { UnknownTool } from "../../src/AgentTools.ts"
 import type { UnsupportedSchema } from "../../src/OutputSchema.ts"
@@ -147,3 +148,19 @@ same<Equal<Effect.Error<typeof delegated.bare>, Always | Ended>>()
 same<Equal<Effect.Error<typeof delegated.negotiated>, Always | Gated | Subagent.UnsupportedCapability | Ended>>()
 same<Equal<Effect.Error<typeof delegated.named>, ByName | Ended>>()
 same<Equal<Effect.Error<typeof delegated.namedTyped>, ByName | Ended>>()
+
+// -----------------------------------------------------------------------------
+// by what a message is sent with
+// -----------------------------------------------------------------------------
+
+declare const agent: Agent
+declare const delivery: Delivery
+
+for (const deliver of [agent.send, agent.prompt, agent.inject]) {
+  uses(deliver("go", { messageId: "m1" }).pipe(Effect.catchTag("DuplicateMessage", ignored)))
+  uses(deliver("go", delivery).pipe(Effect.catchTag("DuplicateMessage", ignored)))
+  // @ts-expect-error TS2345 Argument of type '"DuplicateMessage"' is not assignable
+  uses(deliver("go", { later: true }).pipe(Effect.catchTag("DuplicateMessage", ignored)))
+  // @ts-expect-error TS2345 Argument of type '"DuplicateMessage"' is not assignable
+  uses(deliver("go").pipe(Effect.catchTag("DuplicateMessage", ignored)))
+}

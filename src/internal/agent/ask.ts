@@ -17,12 +17,14 @@ import * as Stream from "effect/Stream"
 import { CostOf, MaxOutputTokens } from "../../AgentModels.ts"
 import type { AnyToolkit } from "../../AgentTools.ts"
 import * as Session from "../../Session.ts"
-import { boundText } from "../session/bounded.ts"
+import { toDiagnostic } from "../session/redact.ts"
 import type { Progress } from "./model.ts"
 
 /** @internal */
 export interface Question {
   readonly model: LanguageModel.LanguageModel
+  /** The model's name; `undefined` for the default model. */
+  readonly modelName: string | undefined
   readonly messages: ReadonlyArray<Prompt.Message>
   readonly toolkit: AnyToolkit
   readonly hasTools: boolean
@@ -30,6 +32,7 @@ export interface Question {
   readonly forced: string | undefined
   readonly maxTokens: number | undefined
   readonly retry: Schedule.Schedule<unknown, AiError.AiError>
+  readonly maxRetryAfter: Duration.Duration
   readonly step: number
   readonly observed: () => boolean
   readonly publish: (progress: Progress) => void
@@ -54,9 +57,9 @@ type AnyPart = Response.AnyPart
 
 const errorText = (parts: ReadonlyArray<AnyPart>): string => {
   const error = parts.findLast((part) => part.type === "error")?.error
-  if (typeof error === "string") return boundText(error)
+  if (typeof error === "string") return toDiagnostic(error)
   return typeof error === "object" && error !== null && "message" in error && typeof error.message === "string"
-    ? boundText(error.message)
+    ? toDiagnostic(error.message)
     : ""
 }
 
@@ -115,18 +118,24 @@ const limited = (question: Question): Effect.Effect<Array<AnyPart>, AiError.AiEr
     ? attempt(question)
     : Effect.provideService(attempt(question), MaxOutputTokens, question.maxTokens)
 
+// a server that wishes for longer than anybody waits
+const isTooLong = ({ retryAfter }: AiError.AiError, max: Duration.Duration): boolean =>
+  retryAfter !== undefined && Duration.isGreaterThan(retryAfter, max)
+
 // only entered after a first failure: the usual call pays nothing for it
 const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiError) {
   let error = first
   const next = yield* Schedule.toStep(question.retry)
-  while (error.isRetryable) {
+  while (error.isRetryable && !isTooLong(error, question.maxRetryAfter)) {
     const step = yield* Effect.exit(next(yield* Clock.currentTimeMillis, error))
     if (Exit.isFailure(step)) break
     const [, pause] = step.value
+    // before the pause: whoever watches wants to know why nothing happens
+    question.publish({ _tag: "StepRestarted", step: question.step, reason: toDiagnostic(error.message) })
     // never sooner than the server wishes
     yield* Effect.sleep(error.retryAfter === undefined ? pause : Duration.max(pause, error.retryAfter))
+    // what was streamed is all there is of a turn that is cancelled meanwhile (S556)
     question.onText(undefined)
-    question.publish({ _tag: "StepRestarted", step: question.step, reason: boundText(error.message) })
     const exit = yield* Effect.result(limited(question))
     if (exit._tag === "Success") return exit.success
     error = exit.failure
@@ -136,14 +145,15 @@ const again = Effect.fnUntraced(function*(question: Question, first: AiError.AiE
 
 const toAnswer = (
   parts: ReadonlyArray<AnyPart>,
-  costOf: (finish: Response.FinishPart) => number | undefined
+  modelName: string | undefined,
+  costOf: typeof CostOf.Service
 ): Answer => {
   let reason: Response.FinishReason = "unknown"
   let usage = Session.noUsage
   for (const part of parts) {
     if (part.type !== "finish") continue
     reason = part.reason
-    const cost = costOf(part)
+    const cost = costOf(part, modelName)
     usage = {
       inputTokens: part.usage.inputTokens.total ?? 0,
       outputTokens: part.usage.outputTokens.total ?? 0,
@@ -181,14 +191,14 @@ const distinct = (message: Prompt.AssistantMessage | undefined): Prompt.Assistan
   return changed ? Prompt.makeMessage("assistant", { ...message, content }) : message
 }
 
-const answered = (parts: ReadonlyArray<AnyPart>): Effect.Effect<Answer> =>
-  Effect.map(CostOf, (costOf) => toAnswer(parts, costOf))
+const answered = ({ modelName }: Question, parts: ReadonlyArray<AnyPart>): Effect.Effect<Answer> =>
+  Effect.map(CostOf, (costOf) => toAnswer(parts, modelName, costOf))
 
 /** @internal Asks the model once, with retries. */
 export const ask = (question: Question): Effect.Effect<Answer, AiError.AiError> =>
   Effect.matchEffect(limited(question), {
-    onSuccess: answered,
-    onFailure: (error) => Effect.flatMap(again(question, error), answered)
+    onSuccess: (parts) => answered(question, parts),
+    onFailure: (error) => Effect.flatMap(again(question, error), (parts) => answered(question, parts))
   })
 
 /** @internal The default schedule of retries: four, after 1, 2, 4 and 8 seconds, each shortened or stretched by chance. */
@@ -198,10 +208,16 @@ export const defaultRetry: Schedule.Schedule<unknown, AiError.AiError> = Schedul
 )
 
 /** @internal Why a turn ends when its model call failed for good. */
-export const causeOf = (error: AiError.AiError): Session.TurnCause =>
-  error.reason._tag === "ContentPolicyError" ? { _tag: "Refusal" } : {
+export const causeOf = (error: AiError.AiError, maxRetryAfter: Duration.Duration): Session.TurnCause => {
+  if (error.reason._tag === "ContentPolicyError") return { _tag: "Refusal" }
+  const { isRetryable, message, retryAfter } = error
+  const wish = retryAfter !== undefined && isTooLong(error, maxRetryAfter)
+    ? `the server asks to wait ${Duration.format(retryAfter)}, which is more than ${Duration.format(maxRetryAfter)}: `
+    : ""
+  return {
     _tag: "Failed",
     reason: error.reason._tag,
-    retryable: error.isRetryable,
-    diagnostic: boundText(error.message)
+    retryable: isRetryable,
+    diagnostic: toDiagnostic(wish + message)
   }
+}

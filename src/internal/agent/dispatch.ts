@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import type { Resolved, ToolReply } from "../../AgentTools.ts"
 import { type ApprovalRequest, Approvals } from "../../Approvals.ts"
 import { boundText } from "../session/bounded.ts"
+import { toDiagnostic } from "../session/redact.ts"
 import { notJson, toJson } from "./json.ts"
 import type { Progress } from "./model.ts"
 
@@ -90,7 +91,7 @@ const fromError = (name: string, error: unknown): ToolReply => {
     const reason = error.reason
     return reason._tag === "ToolParameterValidationError"
       ? failure("invalid_arguments", boundText(reason.description))
-      : failure(reason._tag, boundText(error.message))
+      : failure(reason._tag, toDiagnostic(error.message))
   }
   return failure(
     "failed",

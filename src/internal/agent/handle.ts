@@ -9,7 +9,7 @@ import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type * as Session from "../../Session.ts"
 import type { AppendError, ReadError, SessionStore } from "../../SessionStore.ts"
 import * as live from "./live.ts"
-import type { AgentClosed, Content, Delivery, Progress, SteerRejected, TurnOutcome } from "./model.ts"
+import type { AgentClosed, Content, Deliver, Delivery, Progress, SteerRejected, TurnOutcome } from "./model.ts"
 import type { State } from "./state.ts"
 
 /** @internal */
@@ -36,17 +36,27 @@ export class Handle {
   get identity(): CurrentAgent["Service"] {
     return { ...this.#state.identity, lifetime: this.#state.lifetime }
   }
-  get send(): (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed> {
-    return (content, options) => live.send(this.#state, content, options)
+  // the casts are sound: without an id of the sender's own nothing can be a duplicate
+  get send(): Deliver<void, AgentClosed> {
+    return ((content: Content, options?: Delivery) => live.send(this.#state, content, options)) as Deliver<
+      void,
+      AgentClosed
+    >
   }
-  get prompt(): (content: Content, options?: Delivery) => Effect.Effect<TurnOutcome, AgentClosed> {
-    return (content, options) => live.prompt(this.#state, content, options)
+  get prompt(): Deliver<TurnOutcome, AgentClosed> {
+    return ((content: Content, options?: Delivery) => live.prompt(this.#state, content, options)) as Deliver<
+      TurnOutcome,
+      AgentClosed
+    >
   }
   get steer(): (content: Content, source: Session.Source) => Effect.Effect<void, SteerRejected> {
     return (content, source) => live.steer(this.#state, content, source)
   }
-  get inject(): (content: Content, options?: Delivery) => Effect.Effect<void, AgentClosed | AppendError> {
-    return (content, options) => live.inject(this.#state, content, options)
+  get inject(): Deliver<void, AgentClosed | AppendError> {
+    return ((content: Content, options?: Delivery) => live.inject(this.#state, content, options)) as Deliver<
+      void,
+      AgentClosed | AppendError
+    >
   }
   get interrupt(): (cause: Session.AbortCause) => Effect.Effect<void> {
     return (cause) => live.interrupt(this.#state, cause)

@@ -17,10 +17,17 @@ import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import { awaitWithin } from "../session/bounded.ts"
 import { Broadcast } from "../session/broadcast.ts"
-import { messageIdUnsafe } from "../session/ids.ts"
 import { fromTop } from "../session/now.ts"
-import { AgentClosed, type Content, type Delivery, type Progress, SteerRejected, type TurnOutcome } from "./model.ts"
-import { appended, commit, steerable, writeEnd } from "./record.ts"
+import {
+  AgentClosed,
+  type Content,
+  type Delivery,
+  DuplicateMessage,
+  type Progress,
+  SteerRejected,
+  type TurnOutcome
+} from "./model.ts"
+import { appended, commit, isTaken, newMessageId, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
 import { outcomeOf, runTurn } from "./turn.ts"
 
@@ -36,6 +43,7 @@ export const makeState = (setup: Setup, transcript: Session.Transcript): State =
   progress: new Broadcast(dropped),
   writing: undefined,
   turn: undefined,
+  claimed: undefined,
   closed: false,
   lifetime: new Lifetime(),
   last: undefined,
@@ -52,13 +60,14 @@ const userMessage = (content: Content): Prompt.UserMessage =>
 const asUser: Session.Source = { kind: "user" }
 
 const toWaiting = (
+  state: State,
   fiber: Fiber.Fiber<unknown, unknown>,
   content: Content,
   options: Delivery | undefined
 ): Omit<Waiting, "receipt"> => ({
   message: userMessage(content),
   source: options?.source ?? asUser,
-  messageId: options?.messageId ?? messageIdUnsafe(fiber)
+  messageId: options?.messageId ?? newMessageId(state, fiber)
 })
 
 class TurnCallSite implements CallSite {
@@ -96,6 +105,7 @@ const startTurn = (state: State, queued: Queued, later: boolean): void => {
     concluded: undefined,
     startedAt: 0,
     admitting: [],
+    unconfirmed: false,
     watchdog: undefined,
     calls: undefined,
     // what was started in the turn and lives on ends with the agent
@@ -127,12 +137,16 @@ const finish = (state: State, turn: Turn): void => {
   const outcome = outcomeOf(turn)
   state.last = outcome
   state.usage = Session.addUsage(state.usage, outcome.usage)
+  // nothing of a turn that never opened is stored, nor will be
+  if (turn.number === undefined) state.claimed?.delete(turn.queued.messageId)
   state.turn = undefined
   // before anybody learns of the end, who may go on at once: messages keep their order, and no two turns run
   const next = state.inbox.shift()
   if (next !== undefined) startTurn(state, next, true)
   const { queued } = turn
-  for (const one of [queued, ...turn.admitting]) reject(one, state.closed ? "disposed" : "cancelled")
+  const reason = state.closed ? "disposed" : "cancelled"
+  reject(queued, turn.number === undefined ? reason : "unconfirmed")
+  for (const one of turn.admitting) reject(one, turn.unconfirmed ? "unconfirmed" : reason)
   if (queued.outcome !== undefined) Deferred.doneUnsafe(queued.outcome, Exit.succeed(outcome))
   Deferred.doneUnsafe(turn.done, Exit.void)
   if (state.turn !== undefined) return
@@ -152,8 +166,17 @@ export const idle = (state: State): Effect.Effect<void> =>
     })
   )
 
-const closed = (state: State): Effect.Effect<never, AgentClosed> =>
-  Effect.fail(new AgentClosed({ sessionId: state.header.id }))
+// why a message is not taken; one that is taken has its id for itself from now on
+const refusal = (state: State, options: Delivery | undefined): AgentClosed | DuplicateMessage | undefined => {
+  const sessionId = state.header.id
+  if (state.closed) return new AgentClosed({ sessionId })
+  const messageId = options?.messageId
+  if (messageId === undefined) return undefined
+  if (isTaken(state, messageId)) return new DuplicateMessage({ sessionId, messageId })
+  const claimed = state.claimed ??= new Set()
+  claimed.add(messageId)
+  return undefined
+}
 
 const enqueue = (
   state: State,
@@ -162,16 +185,21 @@ const enqueue = (
   options: Delivery | undefined,
   outcome: Deferred.Deferred<TurnOutcome> | undefined
 ): void => {
-  const waiting = toWaiting(fiber, content, options)
+  const waiting = toWaiting(state, fiber, content, options)
   const queued: Queued = Object.assign(waiting, { receipt: undefined, context: fiber.context, outcome })
   if (state.turn === undefined) startTurn(state, queued, options?.later === true)
   else state.inbox.push(queued)
 }
 
 /** @internal Queues a message that opens a turn; wakes an idle agent. */
-export const send = (state: State, content: Content, options?: Delivery): Effect.Effect<void, AgentClosed> =>
-  Effect.withFiber((fiber) => {
-    if (state.closed) return closed(state)
+export const send = (
+  state: State,
+  content: Content,
+  options?: Delivery
+): Effect.Effect<void, AgentClosed | DuplicateMessage> =>
+  Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | DuplicateMessage> => {
+    const refused = refusal(state, options)
+    if (refused !== undefined) return Effect.fail(refused)
     enqueue(state, fiber, content, options, undefined)
     return Effect.void
   })
@@ -187,9 +215,14 @@ export const sendNow = (
 }
 
 /** @internal As {@link send}, and waits for the turn; giving up waiting cancels nothing. */
-export const prompt = (state: State, content: Content, options?: Delivery): Effect.Effect<TurnOutcome, AgentClosed> =>
-  Effect.withFiber((fiber) => {
-    if (state.closed) return closed(state)
+export const prompt = (
+  state: State,
+  content: Content,
+  options?: Delivery
+): Effect.Effect<TurnOutcome, AgentClosed | DuplicateMessage> =>
+  Effect.withFiber((fiber): Effect.Effect<TurnOutcome, AgentClosed | DuplicateMessage> => {
+    const refused = refusal(state, options)
+    if (refused !== undefined) return Effect.fail(refused)
     const outcome = Deferred.makeUnsafe<TurnOutcome>()
     enqueue(state, fiber, content, options, outcome)
     return Deferred.await(outcome)
@@ -211,7 +244,7 @@ export const steer = (
 ): Effect.Effect<void, SteerRejected> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.withFiber((fiber): Effect.Effect<void, SteerRejected> => {
-      const waiting = toWaiting(fiber, content, { source })
+      const waiting = toWaiting(state, fiber, content, { source })
       if (state.closed) return Effect.fail(new SteerRejected({ reason: "disposed" }))
       const { turn } = state
       if (turn === undefined) return Effect.fail(new SteerRejected({ reason: "settled" }))
@@ -234,12 +267,16 @@ export const inject = (
   state: State,
   content: Content,
   options?: Delivery
-): Effect.Effect<void, AgentClosed | AppendError> =>
-  Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | AppendError> => {
-    if (state.closed) return closed(state)
-    const waiting: Waiting = { ...toWaiting(fiber, content, options), receipt: undefined }
+): Effect.Effect<void, AgentClosed | DuplicateMessage | AppendError> =>
+  Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | DuplicateMessage | AppendError> => {
+    const refused = refusal(state, options)
+    if (refused !== undefined) return Effect.fail(refused)
+    const waiting: Waiting = { ...toWaiting(state, fiber, content, options), receipt: undefined }
     if (state.turn === undefined || state.turn.phase === "flushing") {
-      return commit(state, undefined, () => [appended(waiting)])
+      return Effect.onError(
+        commit(state, undefined, () => [appended(waiting)]),
+        () => Effect.sync(() => void state.claimed?.delete(waiting.messageId))
+      )
     }
     state.injected.push(waiting)
     return Effect.void
@@ -248,6 +285,7 @@ export const inject = (
 const dropWaiting = (state: State, reason: SteerRejected["reason"], cause: Session.AbortCause): void => {
   for (const one of state.steering.splice(0)) reject(one, reason)
   for (const one of state.inbox.splice(0)) {
+    state.claimed?.delete(one.messageId)
     reject(one, reason)
     if (one.outcome !== undefined) {
       Deferred.doneUnsafe(one.outcome, Exit.succeed({ ...neverOpened, cause: { _tag: "Aborted", cause } }))

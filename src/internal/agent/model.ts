@@ -2,6 +2,7 @@
  * What a live agent shows of itself: its progress, how a turn went, and why a message was not admitted.
  */
 import * as Prompt from "effect/ai/Prompt"
+import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Session from "../../Session.ts"
@@ -9,8 +10,8 @@ import type * as Session from "../../Session.ts"
 /**
  * What happens inside an agent while it happens. Never stored.
  *
- * - `StepStarted`, `StepRestarted`: a model call begins, or is made again after a failure that may pass; the text of a
- *   restarted step so far is void
+ * - `StepStarted`, `StepRestarted`: a model call begins, or has failed in a way that may pass and will be made again
+ *   after a pause; the text of a restarted step so far is void
  * - `Text`, `Reasoning`: a piece of what the model writes
  * - `ToolStarted`, `ToolProgress`, `ToolEnded`: a tool call; `ToolProgress` carries a preliminary result
  * - `StepEnded`: the usage of the turn so far
@@ -55,7 +56,7 @@ export type Content = string | ReadonlyArray<Prompt.UserMessagePart>
 
 /**
  * How a message is sent: by whom (a `user` by default), under which id it is stored (a new one by default; one of the
- * sender's own must be new to the session), and whether an idle agent sets to work only when the sender has gone on
+ * sender's own must be new to the session, or the message is a {@link DuplicateMessage}), and whether an idle agent sets to work only when the sender has gone on
  * (`later`), instead of within the call.
  *
  * @category models
@@ -65,6 +66,17 @@ export interface Delivery {
   readonly source?: Session.Source | undefined
   readonly messageId?: string | undefined
   readonly later?: boolean | undefined
+}
+
+/**
+ * Gives a message to an agent. Only one under an id of the sender's own can be a duplicate.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Deliver<A, E> {
+  (content: Content, options?: Delivery & { readonly messageId?: undefined }): Effect.Effect<A, E>
+  (content: Content, options: Delivery): Effect.Effect<A, E | DuplicateMessage>
 }
 
 /**
@@ -87,21 +99,25 @@ export interface TurnOutcome {
 }
 
 /**
- * A message that was sent into a running agent was not admitted, and nothing of it is stored (S89).
+ * A message that was sent into a running agent was not delivered, and nothing of it is stored (S89), unless the reason
+ * is `unconfirmed`.
  *
  * - `settled`: no turn is running
  * - `concluded`, `captured`: a tool has concluded the turn; `captured` when it recorded the structured result
  * - `cancelled`: the turn is being cancelled
  * - `disposed`: the agent is closed
+ * - `unconfirmed`: it was written, and the store could not say that it is safe: the log may hold it
  *
  * @category errors
  * @since 0.1.0
  */
 export class SteerRejected extends Schema.TaggedError<SteerRejected>("effect-subagent/SteerRejected")("SteerRejected", {
-  reason: Schema.Literals(["settled", "concluded", "captured", "cancelled", "disposed"])
+  reason: Schema.Literals(["settled", "concluded", "captured", "cancelled", "disposed", "unconfirmed"])
 }) {
   override get message(): string {
-    return `the message was not delivered: ${why[this.reason]}`
+    return this.reason === "unconfirmed"
+      ? "the message may or may not be delivered: it was written, and the store could not say that it is safe"
+      : `the message was not delivered: ${why[this.reason]}`
   }
 }
 
@@ -124,6 +140,22 @@ export class AgentClosed extends Schema.TaggedError<AgentClosed>("effect-subagen
 }) {
   override get message(): string {
     return `agent ${this.sessionId} is closed`
+  }
+}
+
+/**
+ * A message of this id is in the session already, or on its way there: nothing of this one is stored, and no turn runs
+ * for it. A message that was dropped before it was stored may be sent again.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class DuplicateMessage extends Schema.TaggedError<DuplicateMessage>("effect-subagent/DuplicateMessage")(
+  "DuplicateMessage",
+  { sessionId: Schema.String, messageId: Schema.String }
+) {
+  override get message(): string {
+    return `session ${this.sessionId} has a message ${this.messageId} already`
   }
 }
 

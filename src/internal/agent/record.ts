@@ -13,6 +13,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Semaphore from "effect/Semaphore"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
+import { messageIdUnsafe } from "../session/ids.ts"
 import { type Calls, interruptedResult } from "./dispatch.ts"
 import { notJson, toJson } from "./json.ts"
 import { SteerRejected } from "./model.ts"
@@ -74,6 +75,17 @@ const stamped = (
   const { next } = state.transcript
   // sound: a draft is an event without exactly these two fields
   return make().map((draft, i) => ({ ...draft, seq: next + i, at }) as Session.KnownEvent)
+}
+
+/** @internal Whether the log holds a message of this id, or one is on its way there. */
+export const isTaken = ({ claimed, transcript }: State, messageId: string): boolean =>
+  transcript.messageIds?.has(messageId) === true || claimed?.has(messageId) === true
+
+/** @internal An id that is new to the session: where chance is seeded, it makes those of an earlier run again. */
+export const newMessageId = (state: State, fiber: Fiber.Fiber<unknown, unknown>): string => {
+  let id = messageIdUnsafe(fiber)
+  while (isTaken(state, id)) id = messageIdUnsafe(fiber)
+  return id
 }
 
 /** @internal */

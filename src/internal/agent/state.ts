@@ -1,14 +1,11 @@
 /**
  * Holds what a live agent is at one moment. Mutable, and touched by one fiber at a time between two suspension points.
  */
-import type * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Context from "effect/Context"
 import type * as Deferred from "effect/Deferred"
-import type * as Duration from "effect/Duration"
 import type * as Fiber from "effect/Fiber"
-import type * as Schedule from "effect/Schedule"
 import type * as Semaphore from "effect/Semaphore"
 import type { Resolved } from "../../AgentTools.ts"
 import type { CurrentAgent, Lifetime } from "../../CurrentAgent.ts"
@@ -16,6 +13,7 @@ import type * as Session from "../../Session.ts"
 import type { SessionLog } from "../../SessionStore.ts"
 import type { Section, SystemPrompt } from "../../SystemPrompt.ts"
 import type { Broadcast } from "../session/broadcast.ts"
+import type { Behaviour } from "./composition.ts"
 import type { Calls, Concluded } from "./dispatch.ts"
 import type { OutputPart, Progress, SteerRejected, TurnOutcome } from "./model.ts"
 
@@ -58,6 +56,8 @@ export interface Turn {
   startedAt: number
   /** Steering that is on its way into the log. */
   admitting: ReadonlyArray<Waiting>
+  /** Whether the log may hold that steering, of which the store has not said yet that it is safe. */
+  unconfirmed: boolean
   /** Gives the turn up when it does not end in time. */
   watchdog: Fiber.Fiber<void> | undefined
   /** The tool calls that run. */
@@ -67,7 +67,7 @@ export interface Turn {
 }
 
 /** @internal What stays the same over an agent's life. */
-export interface Setup {
+export interface Setup extends Behaviour {
   readonly header: Session.Header
   readonly log: SessionLog
   readonly model: LanguageModel.LanguageModel
@@ -77,9 +77,6 @@ export interface Setup {
   readonly sections: ReadonlyArray<Section>
   /** The concluding tool without which a turn is not complete. */
   readonly output: string | undefined
-  readonly maxSteps: number
-  readonly retry: Schedule.Schedule<unknown, AiError.AiError>
-  readonly grace: Duration.Duration
 }
 
 /** @internal */
@@ -92,6 +89,8 @@ export interface State extends Setup {
   /** Held by whoever writes to the log, where that may take time. */
   writing: Semaphore.Semaphore | undefined
   turn: Turn | undefined
+  /** Ids of senders' own, from when they are sent until they turn out not to be stored. */
+  claimed: Set<string> | undefined
   closed: boolean
   /** Ends when the agent closes. */
   readonly lifetime: Lifetime

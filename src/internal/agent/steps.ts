@@ -13,12 +13,11 @@ import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import type { UnknownVariable } from "../../SystemPrompt.ts"
 import { boundText } from "../session/bounded.ts"
-import { messageIdUnsafe } from "../session/ids.ts"
 import { flatMapNow } from "../session/now.ts"
 import { type Answer, ask } from "./ask.ts"
 import { Calls, dispatch, notExecuted } from "./dispatch.ts"
 import type { OutputPart } from "./model.ts"
-import { appended, commit, commitNow, type Draft, said } from "./record.ts"
+import { appended, commit, commitNow, type Draft, newMessageId, said } from "./record.ts"
 import type { State, Turn } from "./state.ts"
 
 /** @internal */
@@ -35,15 +34,22 @@ const admit = Effect.fnUntraced(function*(state: State, turn: Turn) {
   if (state.steering.length > 0) {
     yield* Effect.uninterruptible(Effect.suspend(() => {
       const steering = turn.admitting = state.steering.splice(0)
-      const admitted = () =>
-        steering.map(({ message, messageId, source }): Draft => ({
+      const admitted = () => {
+        turn.unconfirmed = true
+        return steering.map(({ message, messageId, source }): Draft => ({
           _tag: "SteeringAdmitted",
           message,
           source,
           messageId
         }))
-      return Effect.map(Effect.andThen(commit(state, turn, admitted), state.log.flush), () => {
+      }
+      const written = Effect.onError(commit(state, turn, admitted), () =>
+        Effect.sync(() => {
+          turn.unconfirmed = false
+        }))
+      return Effect.map(Effect.andThen(written, state.log.flush), () => {
         turn.admitting = []
+        turn.unconfirmed = false
         for (const { receipt } of steering) if (receipt !== undefined) Deferred.doneUnsafe(receipt, Exit.void)
       })
     }))
@@ -120,12 +126,14 @@ class Steps {
       turn.streamed = ""
       const asked = ask({
         model: this.#state.model,
+        modelName: this.#identity.model,
         messages,
         toolkit: resolved.toolkit,
         hasTools: resolved.names.length > 0,
         forced: this.#force ? this.#state.output : undefined,
         maxTokens: this.#identity.maxTokens,
         retry: this.#state.retry,
+        maxRetryAfter: this.#state.maxRetryAfter,
         step: this.#step,
         observed: () => progress.observed,
         publish: (value) => progress.publish(value),
@@ -208,7 +216,7 @@ class Steps {
     }
     this.#reminded = true
     this.#force = true
-    const messageId = messageIdUnsafe(this.#fiber)
+    const messageId = newMessageId(this.#state, this.#fiber)
     return flatMapNow(
       this.#commit(() => [{ ...said(reminder(output)), source: { kind: "notice" }, messageId }]),
       () => this.#next

@@ -21,6 +21,7 @@ import type { State, Turn } from "./state.ts"
 import { failed, type StepError, steps } from "./steps.ts"
 
 const causeOfExit = (
+  state: State,
   turn: Turn,
   exit: Exit.Exit<void, StepError>
 ): Effect.Effect<Session.TurnCause> => {
@@ -40,7 +41,9 @@ const causeOfExit = (
         failed("Defect", "the agent failed unexpectedly; the cause is in the log")
       )
   }
-  return Effect.succeed(error._tag === "AiError" ? causeOf(error) : failed(error._tag, error.message))
+  return Effect.succeed(
+    error._tag === "AiError" ? causeOf(error, state.maxRetryAfter) : failed(error._tag, error.message)
+  )
 }
 
 /** @internal */
@@ -134,6 +137,6 @@ export const runTurn = (
         onFailure: (cause) => Effect.succeed(Exit.failCause(cause)),
         onSuccess: () => acting(state, turn, identity)
       }),
-      (exit) => turn.fenced ? Effect.void : flatMapNow(causeOfExit(turn, exit), end)
+      (exit) => turn.fenced ? Effect.void : flatMapNow(causeOfExit(state, turn, exit), end)
     )
   })

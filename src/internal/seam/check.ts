@@ -7,8 +7,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { CurrentAgent, defaultLimits, type Limits, narrow } from "../../CurrentAgent.ts"
+import { CurrentAgent, type Limits, narrow } from "../../CurrentAgent.ts"
 import type { AbortCause } from "../../Session.ts"
+import { type Issue, limitsIssue, shown } from "../session/limits.ts"
 import { flatMapNow } from "../session/now.ts"
 import { isNatural, isPositive } from "../session/numbers.ts"
 import {
@@ -62,33 +63,10 @@ export const gates = [
   ["maxTokens", "maxTokens"]
 ] as const
 
-interface Issue {
-  readonly field: string
-  readonly issue: string
-}
-
-const limitNames = new Set(Object.keys(defaultLimits))
-
-// what was asked for may be anything, and even refuse to be shown
-const shown = (value: unknown): string =>
-  value === null || (typeof value !== "object" && typeof value !== "function") ? String(value) : `a ${typeof value}`
-
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null
 
 const isText = (value: unknown): boolean => value === undefined || typeof value === "string"
-
-/** @internal What is malformed in limits to narrow to. */
-export const limitsIssue = (limits: unknown): Issue | undefined => {
-  if (!isRecord(limits) || Array.isArray(limits)) return { field: "limits", issue: "a record of limits is needed" }
-  for (const [name, value] of Object.entries(limits)) {
-    if (!limitNames.has(name)) return { field: `limits.${name}`, issue: "there is no such limit" }
-    if (value !== undefined && !isNatural(value)) {
-      return { field: `limits.${name}`, issue: `a natural number is needed, not ${shown(value)}` }
-    }
-  }
-  return undefined
-}
 
 const noPrompt = "an empty prompt; say what the child is to do"
 

@@ -49,7 +49,7 @@ export interface Run<out A> {
 
 /**
  * Delivers a message into a running child (S87–S93). Succeeds once the message is committed to the request being
- * built; fails `SteerRejected` otherwise, and then nothing is stored.
+ * built; fails `SteerRejected` otherwise, and then nothing is stored unless the reason is `unconfirmed`.
  *
  * @category models
  * @since 0.1.0

@@ -1,10 +1,11 @@
 /**
  * Bounds what would otherwise be unbounded: text by its bytes, waiting by its time.
  */
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -23,6 +24,17 @@ export const boundText = (text: string, bytes: number = maxDiagnosticBytes): str
   while (end > 0 && (encoded[end] & 0b1100_0000) === 0b1000_0000) end--
   return decoder.decode(encoded.subarray(0, end)) + marker
 }
+
+// effect takes a NaN for no time at all
+const hasNaN = (input: Duration.Input): boolean =>
+  Number.isNaN(input) ||
+  (typeof input === "object" && !Duration.isDuration(input) && Object.values(input).some(Number.isNaN))
+
+/** @internal How long something may take, from no time to forever; `undefined` for what says no such thing. */
+export const toBound = (input: Duration.Input): Duration.Duration | undefined =>
+  hasNaN(input)
+    ? undefined
+    : Option.getOrUndefined(Option.filter(Duration.fromInput(input), (duration) => !Duration.isNegative(duration)))
 
 /**
  * @internal Waits for a fiber, but no longer than `grace`; `undefined` when it is still alive then. Keeps its bound

@@ -15,10 +15,15 @@ const part = (n: number): string => Math.abs(n).toString(36)
 
 const allSeries = new WeakMap<object, Series>()
 
+const begin = (random: typeof Random.Random.Service): Series => ({
+  prefix: part(random.nextIntUnsafe()) + part(random.nextIntUnsafe()),
+  count: 0
+})
+
 const next = (random: typeof Random.Random.Service, letter: string): string => {
   let series = allSeries.get(random)
   if (series === undefined) {
-    series = { prefix: part(random.nextIntUnsafe()) + part(random.nextIntUnsafe()), count: 0 }
+    series = begin(random)
     allSeries.set(random, series)
   }
   return `${letter}${series.prefix}-${(series.count++).toString(36)}`
@@ -31,6 +36,15 @@ type Randomness = Pick<Fiber.Fiber<unknown, unknown>, "getRef">
 export const sessionIdUnsafe = (fiber: Randomness): SessionId =>
   // sound: lower-case letters, digits and a dash, of bounded length
   next(fiber.getRef(Random.Random), "s") as SessionId
+
+/**
+ * @internal As {@link sessionIdUnsafe}, in a series of its own that all ids from now on belong to. It is not drawn from
+ * what the program draws from: where that is seeded, it has been drawn from there before.
+ */
+export const otherSessionIdUnsafe = (fiber: Randomness): SessionId => {
+  allSeries.set(fiber.getRef(Random.Random), begin(Random.Random.defaultValue()))
+  return sessionIdUnsafe(fiber)
+}
 
 /** @internal */
 export const messageIdUnsafe = (fiber: Randomness): string => next(fiber.getRef(Random.Random), "m")

@@ -13,6 +13,7 @@ import { addUsage, type Event, type KnownEvent, noUsage, type Usage } from "./ev
  * - `turns`: how many turns have started
  * - `openTurn`: the turn that has started and not ended
  * - `pending`: tool calls without a result, by id, with the tool's name
+ * - `messageIds`: the ids of the messages that were admitted under one; `undefined` before the first
  * - `completed`: how many leading events lie before the end of the last ended turn, that turn's end included
  * - `usage`: what the ended turns used, those of a copied prefix included
  *
@@ -25,6 +26,7 @@ export interface Transcript {
   turns: number
   openTurn: number | undefined
   readonly pending: Map<string, string>
+  messageIds: Set<string> | undefined
   completed: number
   usage: Usage
 }
@@ -41,6 +43,7 @@ export const emptyTranscript = (): Transcript => ({
   turns: 0,
   openTurn: undefined,
   pending: new Map(),
+  messageIds: undefined,
   completed: 0,
   usage: noUsage
 })
@@ -62,6 +65,7 @@ export const advance = (self: Transcript, event: Event): void => {
     case "MessageAppended": {
       const message = event.message
       self.messages.push(message)
+      if (event.messageId !== undefined) admitId(self, event.messageId)
       if (message.role === "assistant") {
         for (const part of message.content) {
           if (part.type === "tool-call" && !part.providerExecuted) self.pending.set(part.id, part.name)
@@ -75,6 +79,7 @@ export const advance = (self: Transcript, event: Event): void => {
     }
     case "SteeringAdmitted": {
       self.messages.push(event.message)
+      admitId(self, event.messageId)
       return
     }
     case "TurnEnded": {
@@ -88,6 +93,11 @@ export const advance = (self: Transcript, event: Event): void => {
     case "Unknown":
       return
   }
+}
+
+const admitId = (self: Transcript, id: string): void => {
+  const ids = self.messageIds ??= new Set()
+  ids.add(id)
 }
 
 /**

@@ -29,7 +29,6 @@ export interface Violation {
 export const validate = (header: Header, events: Iterable<Event>): ReadonlyArray<Violation> => {
   const violations: Array<Violation> = []
   const transcript = emptyTranscript()
-  const messageIds = new Set<string>()
   const seedLength = header.seedLength ?? 0
   let count = 0
   for (const event of events) {
@@ -65,8 +64,7 @@ export const validate = (header: Header, events: Iterable<Event>): ReadonlyArray
         break
     }
     if ((event._tag === "MessageAppended" || event._tag === "SteeringAdmitted") && event.messageId !== undefined) {
-      if (messageIds.has(event.messageId)) report(`message ${event.messageId} is admitted twice`)
-      messageIds.add(event.messageId)
+      if (transcript.messageIds?.has(event.messageId)) report(`message ${event.messageId} is admitted twice`)
     }
     if (event.seq === seedLength - 1 && event._tag !== "TurnEnded") report("the seed does not end with a turn's end")
     advance(transcript, event)
