@@ -192,7 +192,7 @@ const distinct = (message: Prompt.AssistantMessage | undefined): Prompt.Assistan
 }
 
 const answered = ({ modelName }: Question, parts: ReadonlyArray<AnyPart>): Effect.Effect<Answer> =>
-  Effect.map(CostOf, (costOf) => toAnswer(parts, modelName, costOf))
+  Effect.withFiber((fiber) => Effect.succeed(toAnswer(parts, modelName, fiber.getRef(CostOf))))
 
 /** @internal Asks the model once, with retries. */
 export const ask = (question: Question): Effect.Effect<Answer, AiError.AiError> =>

@@ -73,8 +73,10 @@ const stamped = (
   if (turn?.fenced === true) return undefined
   const at = nowUnsafe(fiber)
   const { next } = state.transcript
+  const events: Array<Session.KnownEvent> = []
   // sound: a draft is an event without exactly these two fields
-  return make().map((draft, i) => ({ ...draft, seq: next + i, at }) as Session.KnownEvent)
+  for (const draft of make()) events.push({ ...draft, seq: next + events.length, at } as Session.KnownEvent)
+  return events
 }
 
 /** @internal Whether the log holds a message of this id, or one is on its way there. */
