@@ -171,9 +171,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (restriction !== undefined && restriction.allow === undefined && restriction.deny === undefined) {
       return invalid("restriction", "a list of allowed or of denied tools is needed")
     }
-    const issue = composition.limits === undefined ? undefined : limitsIssue(composition.limits)
-    if (issue !== undefined) return invalid(issue.field, issue.issue)
-    const limits = composition.limits === undefined ? defaultLimits : limitsOf(composition.limits)
+    // most children are handed down the default limits as they are
+    let limits = defaultLimits
+    if (composition.limits !== undefined && composition.limits !== defaultLimits) {
+      const issue = limitsIssue(composition.limits)
+      if (issue !== undefined) return invalid(issue.field, issue.issue)
+      limits = limitsOf(composition.limits)
+    }
     const restricted = restriction === undefined
       ? Effect.void
       : tools.check(restriction, composition.restrictions ?? [])
