@@ -73,7 +73,8 @@ const stamped = (
   const at = nowUnsafe(fiber)
   const { next } = state.transcript
   // sound: a draft is an event without exactly these two fields
-  return make().map((draft, i) => ({ ...draft, seq: next + i, at }) as Session.KnownEvent)
+  const stamp = (draft: Draft, i: number) => ({ ...draft, seq: next + i, at }) as Session.KnownEvent
+  return make().map(stamp)
 }
 
 /** @internal */
