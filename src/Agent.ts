@@ -46,7 +46,7 @@ import {
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
 import { sessionIdUnsafe } from "./internal/session/ids.ts"
-import { exitOf, flatMapNow } from "./internal/session/now.ts"
+import { attempt, exitOf, flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
@@ -318,9 +318,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
                 // sound: the scope is in the context by the effect's type
                 Context.getUnsafe(fiber.context, Scope.Scope),
                 (exit) => {
-                  const closed = close(exit)
+                  const closed = attempt(() => close(exit))
                   const release = () => Scope.closeUnsafe(scope, exit) ?? Effect.void
-                  return exitOf(closed) === undefined ? Effect.ensuring(closed, Effect.suspend(release)) : release()
+                  return exitOf(closed)?._tag === "Success"
+                    ? release()
+                    : Effect.ensuring(closed, Effect.suspend(release))
                 }
               ),
               agent
