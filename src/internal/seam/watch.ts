@@ -19,7 +19,7 @@ import * as Stream from "effect/Stream"
 import { awaitWithin, boundText, runWithin } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
 import { type AbortCause, noUsage } from "../session/events.ts"
-import { flatMapNow, fromTop } from "../session/now.ts"
+import { attempt, flatMapNow, fromTop } from "../session/now.ts"
 import { type Claim, closeScope, over, report, silence } from "./claim.ts"
 import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
@@ -151,6 +151,8 @@ const end = (live: Live, first: ChildExit | undefined): Effect.Effect<void> =>
     })
   })
 
+const nobody = Effect.succeed<ReadonlyArray<string>>([])
+
 // asks the provider what is still alive
 const counted = (
   { context, handle, shared: { grace } }: Live,
@@ -162,8 +164,9 @@ const counted = (
     survivors.push(...known)
     return Effect.void
   }
-  if (handle.survivors === undefined) return Effect.void
-  const fiber = Effect.runForkWith(context)(handle.survivors)
+  const asked = attempt(() => handle.survivors ?? nobody)
+  if (asked === nobody) return Effect.void
+  const fiber = Effect.runForkWith(context)(asked)
   const heard = (exit: Exit.Exit<unknown> | undefined) => {
     if (exit === undefined) fiber.interruptUnsafe()
     if (exit !== undefined && Exit.isSuccess(exit) && isNames(exit.value)) survivors.push(...exit.value)
