@@ -110,6 +110,8 @@ const settle = (live: Live): Effect.Effect<Result<unknown>, RunFailed> =>
   Effect.flatMap(Effect.exit(Effect.interruptible(live.handle.result)), (exit) => {
     if (live.ending) return exit
     live.ending = true
+    // at once: the fiber may yield before the end has begun, and a cancellation would begin a second one
+    live.claim.canceller.settle()
     return Effect.andThen(end(live, exit), exit)
   })
 
