@@ -48,7 +48,7 @@ import {
 import { now, nowUnsafe } from "./internal/agent/record.ts"
 import { otherSessionIdUnsafe, sessionIdUnsafe } from "./internal/session/ids.ts"
 import { limitsIssue, limitsOf } from "./internal/session/limits.ts"
-import { exitOf, flatMapNow } from "./internal/session/now.ts"
+import { attempt, exitOf, flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
@@ -330,9 +330,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
                 // sound: the scope is in the context by the effect's type
                 Context.getUnsafe(fiber.context, Scope.Scope),
                 (exit) => {
-                  const closed = close(exit)
+                  const closed = attempt(() => close(exit))
                   const release = () => Scope.closeUnsafe(scope, exit) ?? Effect.void
-                  return exitOf(closed) === undefined ? Effect.ensuring(closed, Effect.suspend(release)) : release()
+                  return exitOf(closed)?._tag === "Success"
+                    ? release()
+                    : Effect.ensuring(closed, Effect.suspend(release))
                 }
               ),
               agent

@@ -132,6 +132,19 @@ describe("opening a stored session", () => {
     })
   }))
 
+  agentTest("is possible again also when something that was to learn of the close threw", () => ({
+    script: [],
+    body: Effect.gen(function*() {
+      const exit = yield* Effect.exit(Effect.scoped(Effect.map(create("a"), ({ identity }) => {
+        identity.lifetime.onEnd(() => {
+          throw new Error("broken")
+        })
+      })))
+      assert.isTrue(Exit.hasDies(exit))
+      yield* open("a")
+    })
+  }))
+
   agentTest("S195 gives the session back when its composition is refused", () => ({
     script: [],
     body: Effect.gen(function*() {

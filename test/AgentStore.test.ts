@@ -95,6 +95,30 @@ describe("a store that fails", () => {
     })
   }))
 
+  for (const n of [0, 1]) {
+    agentTest(`by throwing at append ${n} fails the turn as well`, () => ({
+      breaks: true,
+      store: wrapped((log) => {
+        let appends = 0
+        return log.header.id !== "a" ? log : {
+          ...log,
+          appendUnsafe: () => {
+            if (appends++ < n) return Exit.void
+            throw new Error("broken")
+          }
+        }
+      }),
+      script: [[text("done")]],
+      body: Effect.gen(function*() {
+        const agent = yield* create("a")
+        const { cause, turn } = yield* agent.prompt("go")
+        assert.strictEqual(cause._tag === "Failed" && cause.reason, "Defect")
+        assert.strictEqual(turn, n === 0 ? undefined : 0)
+        yield* agent.idle
+      })
+    }))
+  }
+
   agentTest("because another writer took over fails the turn", () => ({
     breaks: true,
     store: failing(1, () => Effect.fail(new LeaseLost({ id: "a" }))),

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Scope } from "effect"
+import { Effect, Exit, Fiber, Scheduler, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { Lifetime } from "../src/CurrentAgent.ts"
 import { AbortCause, noUsage } from "../src/Session.ts"
@@ -231,4 +231,39 @@ describe("cancellation after publication", () => {
       // the leak check of this file would find it
       assert.deepInclude(yield* run.result, { _tag: "Completed" })
     }).pipe(Effect.provide(Subagent.layer()), on(agent())))
+
+  // fibers may yield between any two steps, and whoever cancels goes on then
+  it.effect("S82 a run has one end, before whichever step of it the cancellation comes", () =>
+    Effect.gen(function*() {
+      const ends: Array<string> = []
+      for (let at = 0, steps = 0; at <= steps; at++) {
+        const lifetime = new Lifetime()
+        const scheduler = Object.assign(new Scheduler.MixedScheduler("async"), {
+          shouldYield: () => {
+            if (steps++ === at) lifetime.end("interrupted")
+            return false
+          }
+        })
+        steps = 0
+        yield* Effect.gen(function*() {
+          const puppets = puppeteer({})
+          const alpha = yield* alphaOf(puppets.implementation)
+          const seen = yield* seenOf
+          const started = yield* Effect.exit(
+            Effect.provideService(alpha.start({ prompt: "go" }), Scheduler.Scheduler, scheduler)
+          )
+          if (Exit.isSuccess(started)) {
+            puppets.started[0].say("done")
+            ends.push((yield* started.value.result)._tag)
+          }
+          yield* settled
+          assert.deepStrictEqual(
+            seen.map((event) => event._tag),
+            ["ProviderAdded", ...(Exit.isSuccess(started) ? ["RunStarted", "RunEnded"] : [])],
+            `before step ${at}`
+          )
+        }).pipe(Effect.scoped, Effect.provide(Subagent.layer()), on(agent({ lifetime })))
+      }
+      assert.includeMembers(ends, ["Aborted", "Completed"])
+    }))
 })

@@ -14,6 +14,14 @@ const alphaOf = (implementation: Subagent.Implementation<typeof able>) =>
 
 const finalizer = (effect: Effect.Effect<unknown>) => Effect.addFinalizer(() => effect)
 
+/** A run with a property that throws when it is read. */
+const unreadable = (name: string) =>
+  Object.defineProperty({ ...child() }, name, {
+    get: () => {
+      throw new Error("secret")
+    }
+  })
+
 const { layer: logger } = logging()
 
 const run = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -134,4 +142,26 @@ describe("a provider that gives no child", () => {
       // and its place is free
       yield* Effect.flip(alpha.start({ prompt: "go" }))
     }).pipe(run))
+
+  it.effect.each(["id", "localAgent", "result", "steer"])(
+    "one whose run throws where its %s is read is a fault",
+    (name) =>
+      Effect.gen(function*() {
+        let released = false
+        const alpha = yield* alphaOf({
+          start: () =>
+            Effect.as(
+              finalizer(Effect.sync(() => {
+                released = true
+              })),
+              unreadable(name)
+            )
+        })
+        const error = yield* Effect.flip(alpha.delegate({ prompt: "go" }))
+        assert.deepInclude(error, { _tag: "StartFailed", provider: "alpha", reason: "ProviderFault" })
+        assert.notInclude(error.message, "secret")
+        assert.isTrue(released)
+        assert.deepStrictEqual(yield* Subagent.Subagents.use((subagents) => subagents.running), [])
+      }).pipe(run)
+  )
 })

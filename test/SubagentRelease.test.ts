@@ -203,6 +203,19 @@ describe("a release that fails", () => {
       assert.isTrue(error._tag === "ReleaseFailed" && error.result?._tag === "Completed")
     }).pipe(run))
 
+  it.effect("a count of survivors that cannot even be read costs no result", () =>
+    Effect.gen(function*() {
+      const unreadable = Object.defineProperty({ ...child() }, "survivors", {
+        get: () => {
+          throw new Error("broken")
+        }
+      })
+      const alpha = yield* alphaOf({ start: () => Effect.succeed(unreadable) })
+      const error = yield* Effect.flip(alpha.delegate({ prompt: "go" }))
+      assert.deepInclude(error, { _tag: "ReleaseFailed", survivors: [] })
+      assert.isTrue(error._tag === "ReleaseFailed" && error.result?._tag === "Completed")
+    }).pipe(run))
+
   it.effect("S83 S259 when the run fails as well, both are kept", () =>
     Effect.gen(function*() {
       const failed = new Subagent.RunFailed({ provider: "alpha", reason: "DurabilityFailed", diagnostic: "no space" })

@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import type * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
-import { exitOf, flatMapNow } from "../session/now.ts"
+import { attempt, exitOf, flatMapNow } from "../session/now.ts"
 import { causeOf } from "./ask.ts"
 import type { TurnOutcome } from "./model.ts"
 import { appended, commitNow, flushed, nowUnsafe, writeEnd } from "./record.ts"
@@ -67,10 +67,12 @@ const begin = (
   turn: Turn
 ): Effect.Effect<void, AppendError> => {
   const { receipt } = turn.queued
-  const committed = commitNow(fiber, state, turn, () => {
-    turn.number = state.transcript.turns
-    return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
-  })
+  const committed = attempt(() =>
+    commitNow(fiber, state, turn, () => {
+      turn.number = state.transcript.turns
+      return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
+    })
+  )
   const begun = (exit: Exit.Exit<void, AppendError>): void => {
     if (Exit.isFailure(exit)) turn.number = undefined
     else if (turn.phase === "opening") turn.phase = "open"

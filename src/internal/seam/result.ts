@@ -78,8 +78,8 @@ export type NotCompletedResult =
   | (Common & { readonly _tag: "Other"; readonly reason: string })
 
 /**
- * @internal Marks a run of this library's own providers, whose results need no check, and tells what has outlived the
- * closing of its scope without a fiber, where it knows. Nobody else can: the symbol is not exported.
+ * @internal Marks a run of this library's own providers. What it says is who has outlived the closing of its scope, which
+ * is then known without a fiber, and that its results are made here and need no check; `undefined` says neither.
  */
 export const own: unique symbol = Symbol("effect-subagent/own")
 
@@ -88,5 +88,7 @@ export interface OwnRun {
   readonly [own]: () => ReadonlyArray<string> | undefined
 }
 
-/** @internal */
-export const isOwn = (handle: object): handle is OwnRun => own in handle
+/** @internal What a run says under {@link own}. Nobody else's says anything: the symbol is not exported. */
+export const ownSurvivors = (handle: object): ReadonlyArray<string> | undefined =>
+  // sound: what has the symbol is made here
+  own in handle ? (handle as OwnRun)[own]() : undefined

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import type { CurrentAgent } from "../../CurrentAgent.ts"
 import { awaitWithin, boundText } from "../session/bounded.ts"
@@ -159,10 +160,12 @@ const accept = (
       return Effect.fail(cancelledBy(provider.name, parent, canceller.cause))
     }
     if (Exit.isFailure(exit)) return startError(provider.name, exit.cause)
-    const broken = violation(checked, provider, exit.value, shared)
-    return broken === undefined
+    const broken = Result.try(() => violation(checked, provider, exit.value, shared))
+    // its run cannot even be read
+    if (Result.isFailure(broken)) return startError(provider.name, Cause.die(broken.failure))
+    return broken.success === undefined
       ? Effect.succeed({ startedAt: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe(), runId, handle: exit.value })
-      : Effect.fail(new ContractViolation({ provider: provider.name, issue: broken }))
+      : Effect.fail(new ContractViolation({ provider: provider.name, issue: broken.success }))
   })
 }
 

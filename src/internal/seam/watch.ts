@@ -19,14 +19,14 @@ import * as Stream from "effect/Stream"
 import { awaitWithin, boundText, runWithin } from "../session/bounded.ts"
 import type { Broadcast } from "../session/broadcast.ts"
 import { type AbortCause, noUsage } from "../session/events.ts"
-import { flatMapNow, fromTop } from "../session/now.ts"
+import { attempt, flatMapNow, fromTop } from "../session/now.ts"
 import { type Claim, closeScope, over, report, silence } from "./claim.ts"
 import { ReleaseFailed, RunFailed } from "./errors.ts"
 import type { RunInfo, SubagentEvent } from "./events.ts"
 import type { Gate } from "./gate.ts"
 import { progressOf } from "./progress.ts"
 import type { Unchecked } from "./request.ts"
-import { isOwn, own, Result as ResultSchema } from "./result.ts"
+import { ownSurvivors, Result as ResultSchema } from "./result.ts"
 import type { Result } from "./result.ts"
 import type { ProviderRun, ResolvedOutput, Run, Steerable } from "./run.ts"
 
@@ -111,6 +111,8 @@ const settle = (live: Live): Effect.Effect<Result<unknown>, RunFailed> =>
   Effect.flatMap(Effect.exit(Effect.interruptible(live.handle.result)), (exit) => {
     if (live.ending) return exit
     live.ending = true
+    // at once: the fiber may yield before the end has begun, and a cancellation would begin a second one
+    live.claim.canceller.settle()
     return Effect.andThen(end(live, exit), exit)
   })
 
@@ -152,19 +154,22 @@ const end = (live: Live, first: ChildExit | undefined): Effect.Effect<void> =>
     })
   })
 
+const nobody = Effect.succeed<ReadonlyArray<string>>([])
+
 // asks the provider what is still alive
 const counted = (
   { context, handle, shared: { grace } }: Live,
   problems: Array<string>,
   survivors: Array<string>
 ): Effect.Effect<void> => {
-  const known = isOwn(handle) ? handle[own]() : undefined
+  const known = ownSurvivors(handle)
   if (known !== undefined) {
     survivors.push(...known)
     return Effect.void
   }
-  if (handle.survivors === undefined) return Effect.void
-  const fiber = Effect.runForkWith(context)(handle.survivors)
+  const asked = attempt(() => handle.survivors ?? nobody)
+  if (asked === nobody) return Effect.void
+  const fiber = Effect.runForkWith(context)(asked)
   const heard = (exit: Exit.Exit<unknown> | undefined) => {
     if (exit === undefined) fiber.interruptUnsafe()
     if (exit !== undefined && Exit.isSuccess(exit) && isNames(exit.value)) survivors.push(...exit.value)
@@ -290,7 +295,7 @@ const judged = (live: Live, exit: ChildExit | undefined, elapsed: number): Effec
   const { claim: { canceller: { cause } }, info: { provider } } = live
   if (exit !== undefined && Exit.isSuccess(exit)) {
     const { value } = exit
-    return isOwn(live.handle) || isResult(value)
+    return ownSurvivors(live.handle) !== undefined || isResult(value)
       ? flatMapNow(resultOf(live, value), (result) => Effect.succeed(measured(result, elapsed)))
       : faulty(provider, Cause.die(new TypeError("what the provider gave back is no result")))
   }
