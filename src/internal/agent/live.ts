@@ -340,7 +340,10 @@ const giveUp = (state: State, turn: Turn): Effect.Effect<void> =>
     if (turn.phase !== "flushing") turn.cause = { _tag: "Aborted", cause: turn.abort ?? "disposed" }
     turn.phase = "flushing"
     return Effect.flatMap(
-      Effect.forkDetach(writeEnd(state, turn), { startImmediately: true, uninterruptible: true }),
+      Effect.forkDetach(Effect.withFiber((fiber) => writeEnd(fiber, state, turn)), {
+        startImmediately: true,
+        uninterruptible: true
+      }),
       (fiber) => Effect.map(awaitWithin(fiber, lastGrace), () => finish(state, turn))
     )
   }))

@@ -14,6 +14,7 @@ import * as Semaphore from "effect/Semaphore"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import { messageIdUnsafe } from "../session/ids.ts"
+import { attempt, exitOf } from "../session/now.ts"
 import { type Calls, interruptedResult } from "./dispatch.ts"
 import { notJson, toJson } from "./json.ts"
 import { SteerRejected } from "./model.ts"
@@ -144,27 +145,29 @@ const endOf =
   }
 
 /**
- * @internal Writes the end of a turn, if it has begun, as `turn.cause` says: every call answered, then why it ended,
+ * @internal Writes the end of a turn from inside `fiber`, if the turn has begun, as `turn.cause` says: every call answered, then why it ended,
  * then what was added to the conversation without being asked for. Never fails.
  */
-export const writeEnd = (state: State, turn: Turn): Effect.Effect<void> =>
-  Effect.catchCause(
-    Effect.withFiber((fiber) => {
-      turn.usage = { ...turn.usage, elapsed: nowUnsafe(fiber) - turn.startedAt }
-      if (state.steering.length > 0) {
-        for (const { receipt } of state.steering.splice(0)) {
-          if (receipt !== undefined) {
-            Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))
-          }
+export const writeEnd = (fiber: Fiber.Fiber<unknown, unknown>, state: State, turn: Turn): Effect.Effect<void> => {
+  const written = attempt(() => {
+    turn.usage = { ...turn.usage, elapsed: nowUnsafe(fiber) - turn.startedAt }
+    if (state.steering.length > 0) {
+      for (const { receipt } of state.steering.splice(0)) {
+        if (receipt !== undefined) {
+          Deferred.doneUnsafe(receipt, Exit.fail(new SteerRejected({ reason: steerable(turn) ?? "settled" })))
         }
       }
-      const { calls } = turn
-      return calls === undefined || calls.wishes.size === 0
-        ? commitNow(fiber, state, undefined, endOf(state, turn, undefined))
-        : Effect.flatMap(wishes(calls), (wished) => commitNow(fiber, state, undefined, endOf(state, turn, wished)))
-    }),
+    }
+    const { calls } = turn
+    return calls === undefined || calls.wishes.size === 0
+      ? commitNow(fiber, state, undefined, endOf(state, turn, undefined))
+      : Effect.flatMap(wishes(calls), (wished) => commitNow(fiber, state, undefined, endOf(state, turn, wished)))
+  })
+  return exitOf(written)?._tag === "Success" ? Effect.void : Effect.catchCause(
+    written,
     (cause) => Effect.logWarning(`the end of a turn of session ${state.header.id} could not be written`, cause)
   )
+}
 
 /** @internal Makes the log as safe as its store can, as well as it can. Never fails. */
 export const flushed = (state: State): Effect.Effect<void> =>

@@ -5,6 +5,7 @@
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -89,23 +90,18 @@ const begin = (
 // In a fiber of its own: whatever a model forks as its child has ended when the turn ends. The fiber is known from the
 // first moment: what the agent does may cancel the turn before it waits for the first time.
 const acting = (
+  context: Context.Context<never>,
   state: State,
   turn: Turn,
   identity: CurrentAgent["Service"]
-): Effect.Effect<Exit.Exit<void, StepError>> =>
-  Effect.flatMap(
-    Effect.forkChild(
-      Effect.withFiber((fiber) => {
-        turn.fiber = fiber
-        return turn.abort === undefined ? steps(state, turn, identity, fiber) : Effect.interrupt
-      }),
-      { startImmediately: true }
-    ),
-    (fiber) => {
-      const exit = fiber.pollUnsafe()
-      return exit === undefined ? Fiber.await(fiber) : Effect.succeed(exit)
-    }
-  )
+): Effect.Effect<Exit.Exit<void, StepError>> => {
+  const fiber = Effect.runForkWith(context)(Effect.withFiber((fiber) => {
+    turn.fiber = fiber
+    return turn.abort === undefined ? steps(state, turn, identity, fiber) : Effect.interrupt
+  }))
+  const exit = fiber.pollUnsafe()
+  return exit === undefined ? Fiber.await(fiber) : Effect.succeed(exit)
+}
 
 /**
  * @internal The whole turn, to be run without interruption in a context that holds `identity`: only what the agent
@@ -126,19 +122,27 @@ export const runTurn = (
     const end = (cause: Session.TurnCause): Effect.Effect<void> => {
       turn.cause = cause
       turn.phase = "flushing"
-      return Effect.flatMap(
-        writeEnd(state, turn),
+      return flatMapNow(
+        writeEnd(fiber, state, turn),
         () => turn.fenced || turn.number === undefined ? over() : Effect.flatMap(flushed(state), over)
       )
     }
     turn.startedAt = nowUnsafe(fiber)
     // cancelled before it began: nothing of it is in the log (S78)
     if (turn.abort !== undefined) return end({ _tag: "Aborted", cause: turn.abort })
-    return Effect.flatMap(
-      Effect.matchCauseEffect(begin(fiber, state, turn), {
+    const act = () => acting(fiber.context, state, turn, identity)
+    const begun = begin(fiber, state, turn)
+    const done = exitOf(begun)
+    const acted: Effect.Effect<Exit.Exit<void, StepError>> = done === undefined
+      ? Effect.matchCauseEffect(begun, {
         onFailure: (cause) => Effect.succeed(Exit.failCause(cause)),
-        onSuccess: () => acting(state, turn, identity)
-      }),
+        onSuccess: act
+      })
+      : Exit.isSuccess(done)
+      ? act()
+      : Effect.succeed(done)
+    return flatMapNow(
+      acted,
       (exit) => turn.fenced ? Effect.void : flatMapNow(causeOfExit(state, turn, exit), end)
     )
   })
