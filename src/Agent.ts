@@ -15,7 +15,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { AgentModels } from "./AgentModels.ts"
 import { AgentTools } from "./AgentTools.ts"
@@ -33,6 +33,7 @@ import {
 } from "./internal/agent/composition.ts"
 import { Handle } from "./internal/agent/handle.ts"
 import * as live from "./internal/agent/live.ts"
+import { type Enlivened, guarded, living } from "./internal/agent/living.ts"
 import {
   AgentClosed,
   type Content,
@@ -46,9 +47,10 @@ import {
   type TurnOutcome
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
+import { createNowOf } from "./internal/session/createNow.ts"
 import { otherSessionIdUnsafe, sessionIdUnsafe } from "./internal/session/ids.ts"
 import { limitsIssue, limitsOf } from "./internal/session/limits.ts"
-import { attempt, exitOf, flatMapNow } from "./internal/session/now.ts"
+import { flatMapNow } from "./internal/session/now.ts"
 import { isNatural, isPositive } from "./internal/session/numbers.ts"
 import * as Session from "./Session.ts"
 import type { AppendError, CreateError, OpenError, ReadError, SessionLog } from "./SessionStore.ts"
@@ -151,16 +153,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const systemPrompt = yield* SystemPrompt
   const { grace, maxRetryAfter, maxSteps, retry } = yield* toBehaviour(options)
   const agents = new Map<string, Agent>()
+  const createNow = createNowOf(store.create)
 
   interface Checked {
     readonly model: LanguageModel.LanguageModel
     readonly sections: ReadonlyArray<Section>
     readonly limits: Limits
-  }
-
-  interface Enlivened {
-    readonly agent: Agent
-    readonly close: (exit: Exit.Exit<unknown, unknown>) => Effect.Effect<void>
   }
 
   // everything about a composition that can be wrong is found before a session exists
@@ -198,7 +196,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     depth: number,
     log: SessionLog,
     transcript: Session.Transcript
-  ): Enlivened => {
+  ): Enlivened<Agent> => {
     const { restriction, restrictions: inherited = [] } = composition
     const restrictions = restriction === undefined ? inherited : [...inherited, restriction]
     const state = live.makeState({
@@ -263,7 +261,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
           }
           // a session is kept from the moment that somebody got to see its agent, or that it has something to keep
           let wanted = false
-          return guarded(store.create(header, options.seed, { unwanted: () => !wanted }), (log) => {
+          const unwanted = () => !wanted
+          const use = (log: SessionLog): Enlivened<Agent> => {
             const { agent, close } = enliven(options, checked, header, depth, log, transcript)
             return {
               agent,
@@ -273,11 +272,26 @@ const make = Effect.fnUntraced(function*(options: Options) {
                 return close(exit)
               }
             }
-          }, (error) =>
+          }
+          const otherwise = (error: CreateError) =>
             // an id of ours that is taken is one that a seeded program has made before
             error._tag === "SessionExists" && options.id === undefined && tries > 1
               ? under(otherSessionIdUnsafe(fiber), tries - 1)
-              : undefined)
+              : undefined
+          return createNow === undefined
+            ? guarded(store.create(header, options.seed, { unwanted }), use, otherwise)
+            : Effect.uninterruptible(Effect.suspend(() => {
+              const created = createNow(header, options.seed, unwanted)
+              return Exit.isSuccess(created)
+                ? living(fiber, use(created.value.log), () => {
+                  created.value.release()
+                  return Effect.void
+                })
+                : Option.match(Cause.findErrorOption(created.cause), {
+                  onNone: () => Effect.failCause(created.cause),
+                  onSome: (error) => otherwise(error) ?? Effect.fail(error)
+                })
+            }))
         }
         return under(id, idTries)
       })
@@ -303,46 +317,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
     return () => enliven(options, checked, header, depth, log, transcript)
   })
-
-  // What is acquired has a scope of its own, so that a failed start gives it back before the failure is seen; a live
-  // agent closes before it does.
-  const guarded = <A, E>(
-    acquire: Effect.Effect<A, E, Scope.Scope>,
-    use: (a: A) => Enlivened,
-    otherwise?: (error: E) => Effect.Effect<Agent, E, Scope.Scope> | undefined
-  ): Effect.Effect<Agent, E, Scope.Scope> =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.withFiber((fiber) => {
-        const scope = Scope.makeUnsafe()
-        return Effect.matchCauseEffect(restore(Effect.provideService(acquire, Scope.Scope, scope)), {
-          onFailure: (cause) => {
-            const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-            const other = error === undefined ? undefined : otherwise?.(error)
-            return Effect.andThen(
-              Scope.close(scope, Exit.failCause(cause)),
-              other === undefined ? Effect.failCause(cause) : restore(other)
-            )
-          },
-          onSuccess: (a) => {
-            const { agent, close } = use(a)
-            return Effect.as(
-              Scope.addFinalizerExit(
-                // sound: the scope is in the context by the effect's type
-                Context.getUnsafe(fiber.context, Scope.Scope),
-                (exit) => {
-                  const closed = attempt(() => close(exit))
-                  const release = () => Scope.closeUnsafe(scope, exit) ?? Effect.void
-                  return exitOf(closed)?._tag === "Success"
-                    ? release()
-                    : Effect.ensuring(closed, Effect.suspend(release))
-                }
-              ),
-              agent
-            )
-          }
-        })
-      })
-    )
 
   return Agents.of({
     create,

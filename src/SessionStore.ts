@@ -13,6 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { type Created, type CreateNow, withCreateNow } from "./internal/session/createNow.ts"
 import type * as Session from "./Session.ts"
 
 // -----------------------------------------------------------------------------
@@ -222,37 +223,52 @@ interface MemorySession {
 const makeMemory = (): SessionStore["Service"] => {
   const sessions = new Map<string, MemorySession>()
 
-  const lease = (session: MemorySession, unwanted?: () => boolean): Effect.Effect<SessionLog, never, Scope.Scope> =>
-    Effect.contextWith((context: Context.Context<Scope.Scope>) => {
-      const token = {}
-      session.holder = token
-      const release = () => {
-        if (session.holder === token) {
-          session.holder = undefined
-          if (unwanted?.() === true) sessions.delete(session.header.id)
-        }
-        return Effect.void
+  const take = (session: MemorySession, unwanted: (() => boolean) | undefined): Created<SessionLog> => {
+    const token = {}
+    session.holder = token
+    const release = () => {
+      if (session.holder !== token) return
+      session.holder = undefined
+      if (unwanted?.() === true) sessions.delete(session.header.id)
+    }
+    const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
+      if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
+      const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
+      if (misplaced >= 0) {
+        const due = session.events.length + misplaced
+        return Exit.die(new Error(`seq ${events[misplaced].seq} where ${due} was due`))
       }
-      const appendUnsafe = (events: ReadonlyArray<Session.Event>): Exit.Exit<void, AppendError> => {
-        if (session.holder !== token) return Exit.fail(new LeaseLost({ id: session.header.id }))
-        const misplaced = events.findIndex((event, index) => event.seq !== session.events.length + index)
-        if (misplaced >= 0) {
-          const due = session.events.length + misplaced
-          return Exit.die(new Error(`seq ${events[misplaced].seq} where ${due} was due`))
-        }
-        for (const event of events) session.events.push(event)
-        return Exit.void
-      }
-      const log: SessionLog = {
-        header: session.header,
-        append: (events) => Effect.suspend(() => appendUnsafe(events)),
-        appendUnsafe,
-        flush: Effect.suspend(() =>
-          session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
-        )
-      }
-      return Effect.as(Scope.addFinalizerExit(Context.get(context, Scope.Scope), release), log)
-    })
+      for (const event of events) session.events.push(event)
+      return Exit.void
+    }
+    const log: SessionLog = {
+      header: session.header,
+      append: (events) => Effect.suspend(() => appendUnsafe(events)),
+      appendUnsafe,
+      flush: Effect.suspend(() =>
+        session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
+      )
+    }
+    return { log, release }
+  }
+
+  const lease = ({ log, release }: Created<SessionLog>): Effect.Effect<SessionLog, never, Scope.Scope> =>
+    Effect.contextWith((context: Context.Context<Scope.Scope>) =>
+      Effect.as(
+        Scope.addFinalizerExit(Context.get(context, Scope.Scope), () => {
+          release()
+          return Effect.void
+        }),
+        log
+      )
+    )
+
+  const createNow: CreateNow<SessionLog, CreateError> = (header, seed, unwanted) => {
+    if (sessions.has(header.id)) return Exit.fail(new SessionExists({ id: header.id }))
+    const session: MemorySession = { header, events: seed === undefined ? [] : [...seed], holder: undefined }
+    sessions.set(header.id, session)
+    return Exit.succeed(take(session, unwanted))
+  }
 
   const find = (id: string): Effect.Effect<MemorySession, SessionNotFound> =>
     Effect.suspend(() => {
@@ -272,19 +288,19 @@ const makeMemory = (): SessionStore["Service"] => {
 
   return SessionStore.of({
     durability: "volatile",
-    create: (header, seed, options) =>
-      Effect.suspend((): Effect.Effect<SessionLog, CreateError, Scope.Scope> => {
-        if (sessions.has(header.id)) return Effect.fail(new SessionExists({ id: header.id }))
-        const session: MemorySession = { header, events: seed === undefined ? [] : [...seed], holder: undefined }
-        sessions.set(header.id, session)
-        return lease(session, options?.unwanted)
-      }),
+    create: withCreateNow<SessionLog, CreateError, SessionStore["Service"]["create"]>(
+      (header, seed, options) =>
+        Effect.uninterruptible(
+          Effect.flatMap(Effect.suspend(() => createNow(header, seed, options?.unwanted)), lease)
+        ),
+      createNow
+    ),
     open: (id) =>
       Effect.flatMap(
         find(id),
         (session): Effect.Effect<SessionLog, OpenError, Scope.Scope> =>
           session.holder === undefined
-            ? lease(session)
+            ? lease(take(session, undefined))
             : Effect.fail(new HeldElsewhere({ id, holder: "this process" }))
       ),
     header: (id) => Effect.map(find(id), (session) => session.header),
