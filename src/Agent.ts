@@ -47,7 +47,7 @@ import {
   type TurnOutcome
 } from "./internal/agent/model.ts"
 import { now, nowUnsafe } from "./internal/agent/record.ts"
-import { createNowOf } from "./internal/session/createNow.ts"
+import { createNowOf } from "./internal/session/atOnce.ts"
 import { otherSessionIdUnsafe, sessionIdUnsafe } from "./internal/session/ids.ts"
 import { limitsIssue, limitsOf } from "./internal/session/limits.ts"
 import { flatMapNow } from "./internal/session/now.ts"

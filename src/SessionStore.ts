@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { type Created, type CreateNow, withCreateNow } from "./internal/session/createNow.ts"
+import { type Created, type CreateNow, withCreateNow, withFlushNow } from "./internal/session/atOnce.ts"
 import type * as Session from "./Session.ts"
 
 // -----------------------------------------------------------------------------
@@ -241,13 +241,13 @@ const makeMemory = (): SessionStore["Service"] => {
       for (const event of events) session.events.push(event)
       return Exit.void
     }
+    const flushNow = (): Exit.Exit<void, AppendError> =>
+      session.holder === token ? Exit.void : Exit.fail(new LeaseLost({ id: session.header.id }))
     const log: SessionLog = {
       header: session.header,
       append: (events) => Effect.suspend(() => appendUnsafe(events)),
       appendUnsafe,
-      flush: Effect.suspend(() =>
-        session.holder === token ? Effect.void : Effect.fail(new LeaseLost({ id: session.header.id }))
-      )
+      flush: withFlushNow(Effect.suspend(flushNow), flushNow)
     }
     return { log, release }
   }

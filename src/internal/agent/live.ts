@@ -17,7 +17,7 @@ import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
 import { awaitWithin } from "../session/bounded.ts"
 import { Broadcast } from "../session/broadcast.ts"
-import { fromTop } from "../session/now.ts"
+import { attempt, exitOf, fromTop } from "../session/now.ts"
 import {
   AgentClosed,
   type Content,
@@ -27,7 +27,7 @@ import {
   SteerRejected,
   type TurnOutcome
 } from "./model.ts"
-import { appended, commit, isTaken, newMessageId, steerable, writeEnd } from "./record.ts"
+import { appended, commit, isTaken, newMessageId, type Place, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
 import { outcomeOf, runTurn } from "./turn.ts"
 
@@ -119,10 +119,11 @@ const startTurn = (state: State, queued: Queued, later: boolean): void => {
     CallSite,
     new TurnCallSite(state, turn)
   )
-  const body = runTurn(state, turn, identity, finish)
+  const place: Place = { context, getRef: (ref) => Context.get(context, ref) }
+  const run = () => attempt(() => runTurn(place, state, turn, identity, finish))
   // a turn that follows another starts from the top of the stack, and a sender goes on first
-  const yields = later || fromTop(identity.depth)
-  Effect.runForkWith(context)(yields ? Effect.andThen(Effect.yieldNow, body) : body, { uninterruptible: true })
+  const body = later || fromTop(identity.depth) ? Effect.andThen(Effect.yieldNow, Effect.suspend(run)) : run()
+  if (exitOf(body) === undefined) Effect.runForkWith(context)(body, { uninterruptible: true })
 }
 
 const reject = ({ receipt }: Waiting, reason: SteerRejected["reason"]): void => {

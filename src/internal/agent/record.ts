@@ -13,6 +13,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Semaphore from "effect/Semaphore"
 import * as Session from "../../Session.ts"
 import type { AppendError } from "../../SessionStore.ts"
+import { flushNowOf } from "../session/atOnce.ts"
 import { messageIdUnsafe } from "../session/ids.ts"
 import { attempt, exitOf } from "../session/now.ts"
 import { type Calls, interruptedResult } from "./dispatch.ts"
@@ -22,6 +23,9 @@ import type { State, Turn, Waiting } from "./state.ts"
 
 /** @internal An event whose place and time the log gives. */
 export type Draft = Session.KnownEvent extends infer E ? E extends unknown ? Omit<E, "seq" | "at"> : never : never
+
+/** @internal Where something is done: a fiber, or what will be one if it has to wait. */
+export type Place = Pick<Fiber.Fiber<unknown, unknown>, "context" | "getRef">
 
 /** @internal See {@link now}. */
 export const nowUnsafe = (fiber: Pick<Fiber.Fiber<unknown, unknown>, "getRef">): number =>
@@ -34,9 +38,9 @@ const fold = (state: State, events: ReadonlyArray<Session.KnownEvent>): void => 
   for (const event of events) Session.advance(state.transcript, event)
 }
 
-/** @internal As {@link commit}, from inside `fiber`: an exit where the log takes the events at once. */
+/** @internal As {@link commit}, at `place`: an exit where the log takes the events at once. */
 export const commitNow = (
-  fiber: Fiber.Fiber<unknown, unknown>,
+  place: Place,
   state: State,
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>
@@ -45,12 +49,12 @@ export const commitNow = (
   if (appendUnsafe === undefined) {
     state.writing ??= Semaphore.makeUnsafe(1)
     return Effect.uninterruptible(state.writing.withPermit(Effect.suspend(() => {
-      const events = stamped(state, turn, make, fiber)
+      const events = stamped(state, turn, make, place)
       if (events === undefined) return Effect.interrupt
       return events.length === 0 ? Effect.void : Effect.map(state.log.append(events), () => fold(state, events))
     })))
   }
-  const events = stamped(state, turn, make, fiber)
+  const events = stamped(state, turn, make, place)
   if (events === undefined) return Effect.interrupt
   if (events.length === 0) return Effect.void
   const exit = appendUnsafe(events)
@@ -69,10 +73,10 @@ const stamped = (
   state: State,
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>,
-  fiber: Fiber.Fiber<unknown, unknown>
+  place: Place
 ): ReadonlyArray<Session.KnownEvent> | undefined => {
   if (turn?.fenced === true) return undefined
-  const at = nowUnsafe(fiber)
+  const at = nowUnsafe(place)
   const { next } = state.transcript
   const events: Array<Session.KnownEvent> = []
   // sound: a draft is an event without exactly these two fields
@@ -145,12 +149,12 @@ const endOf =
   }
 
 /**
- * @internal Writes the end of a turn from inside `fiber`, if the turn has begun, as `turn.cause` says: every call answered, then why it ended,
+ * @internal Writes the end of a turn at `place`, if the turn has begun, as `turn.cause` says: every call answered, then why it ended,
  * then what was added to the conversation without being asked for. Never fails.
  */
-export const writeEnd = (fiber: Fiber.Fiber<unknown, unknown>, state: State, turn: Turn): Effect.Effect<void> => {
+export const writeEnd = (place: Place, state: State, turn: Turn): Effect.Effect<void> => {
   const written = attempt(() => {
-    turn.usage = { ...turn.usage, elapsed: nowUnsafe(fiber) - turn.startedAt }
+    turn.usage = { ...turn.usage, elapsed: nowUnsafe(place) - turn.startedAt }
     if (state.steering.length > 0) {
       for (const { receipt } of state.steering.splice(0)) {
         if (receipt !== undefined) {
@@ -160,8 +164,8 @@ export const writeEnd = (fiber: Fiber.Fiber<unknown, unknown>, state: State, tur
     }
     const { calls } = turn
     return calls === undefined || calls.wishes.size === 0
-      ? commitNow(fiber, state, undefined, endOf(state, turn, undefined))
-      : Effect.flatMap(wishes(calls), (wished) => commitNow(fiber, state, undefined, endOf(state, turn, wished)))
+      ? commitNow(place, state, undefined, endOf(state, turn, undefined))
+      : Effect.flatMap(wishes(calls), (wished) => commitNow(place, state, undefined, endOf(state, turn, wished)))
   })
   return exitOf(written)?._tag === "Success" ? Effect.void : Effect.catchCause(
     written,
@@ -170,8 +174,12 @@ export const writeEnd = (fiber: Fiber.Fiber<unknown, unknown>, state: State, tur
 }
 
 /** @internal Makes the log as safe as its store can, as well as it can. Never fails. */
-export const flushed = (state: State): Effect.Effect<void> =>
-  Effect.catchCause(
-    state.log.flush,
+export const flushed = (state: State): Effect.Effect<void> => {
+  const { flush } = state.log
+  const flushNow = flushNowOf(flush)
+  const done = flushNow === undefined ? flush : flushNow()
+  return exitOf(done)?._tag === "Success" ? Effect.void : Effect.catchCause(
+    done,
     (cause) => Effect.logWarning(`session ${state.header.id} could not be flushed at the end of a turn`, cause)
   )
+}

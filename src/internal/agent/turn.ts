@@ -17,7 +17,7 @@ import type { AppendError } from "../../SessionStore.ts"
 import { attempt, exitOf, flatMapNow } from "../session/now.ts"
 import { causeOf } from "./ask.ts"
 import type { TurnOutcome } from "./model.ts"
-import { appended, commitNow, flushed, nowUnsafe, writeEnd } from "./record.ts"
+import { appended, commitNow, flushed, nowUnsafe, type Place, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
 import { failed, type StepError, steps } from "./steps.ts"
 
@@ -63,13 +63,13 @@ export const outcomeOf = (
 
 // a message that was steered into the turn before is acknowledged when it opens this one, and is as safe then (S91)
 const begin = (
-  fiber: Fiber.Fiber<unknown, unknown>,
+  place: Place,
   state: State,
   turn: Turn
 ): Effect.Effect<void, AppendError> => {
   const { receipt } = turn.queued
   const committed = attempt(() =>
-    commitNow(fiber, state, turn, () => {
+    commitNow(place, state, turn, () => {
       turn.number = state.transcript.turns
       return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
     })
@@ -104,45 +104,45 @@ const acting = (
 }
 
 /**
- * @internal The whole turn, to be run without interruption in a context that holds `identity`: only what the agent
- * does between the turn's first and last record can be interrupted. Never fails. `finish` is called last, unless the
- * turn was given up meanwhile.
+ * @internal The whole turn, as far as it can be done at once; the effect is the rest, to be run without interruption in the
+ * context of `place`, which holds `identity`: only what the agent does between the turn's first and last record can be
+ * interrupted. Never fails. `finish` is called last, unless the turn was given up meanwhile.
  */
 export const runTurn = (
+  place: Place,
   state: State,
   turn: Turn,
   identity: CurrentAgent["Service"],
   finish: (state: State, turn: Turn) => void
-): Effect.Effect<void> =>
-  Effect.withFiber((fiber) => {
-    const over = () => {
-      if (!turn.fenced) finish(state, turn)
-      return Effect.void
-    }
-    const end = (cause: Session.TurnCause): Effect.Effect<void> => {
-      turn.cause = cause
-      turn.phase = "flushing"
-      return flatMapNow(
-        writeEnd(fiber, state, turn),
-        () => turn.fenced || turn.number === undefined ? over() : Effect.flatMap(flushed(state), over)
-      )
-    }
-    turn.startedAt = nowUnsafe(fiber)
-    // cancelled before it began: nothing of it is in the log (S78)
-    if (turn.abort !== undefined) return end({ _tag: "Aborted", cause: turn.abort })
-    const act = () => acting(fiber.context, state, turn, identity)
-    const begun = begin(fiber, state, turn)
-    const done = exitOf(begun)
-    const acted: Effect.Effect<Exit.Exit<void, StepError>> = done === undefined
-      ? Effect.matchCauseEffect(begun, {
-        onFailure: (cause) => Effect.succeed(Exit.failCause(cause)),
-        onSuccess: act
-      })
-      : Exit.isSuccess(done)
-      ? act()
-      : Effect.succeed(done)
+): Effect.Effect<void> => {
+  const over = () => {
+    if (!turn.fenced) finish(state, turn)
+    return Effect.void
+  }
+  const end = (cause: Session.TurnCause): Effect.Effect<void> => {
+    turn.cause = cause
+    turn.phase = "flushing"
     return flatMapNow(
-      acted,
-      (exit) => turn.fenced ? Effect.void : flatMapNow(causeOfExit(state, turn, exit), end)
+      writeEnd(place, state, turn),
+      () => turn.fenced || turn.number === undefined ? over() : flatMapNow(flushed(state), over)
     )
-  })
+  }
+  turn.startedAt = nowUnsafe(place)
+  // cancelled before it began: nothing of it is in the log (S78)
+  if (turn.abort !== undefined) return end({ _tag: "Aborted", cause: turn.abort })
+  const act = () => acting(place.context, state, turn, identity)
+  const begun = begin(place, state, turn)
+  const done = exitOf(begun)
+  const acted: Effect.Effect<Exit.Exit<void, StepError>> = done === undefined
+    ? Effect.matchCauseEffect(begun, {
+      onFailure: (cause) => Effect.succeed(Exit.failCause(cause)),
+      onSuccess: act
+    })
+    : Exit.isSuccess(done)
+    ? act()
+    : Effect.succeed(done)
+  return flatMapNow(
+    acted,
+    (exit) => turn.fenced ? Effect.void : flatMapNow(causeOfExit(state, turn, exit), end)
+  )
+}

@@ -1,7 +1,7 @@
 /**
- * Lets a store that only keeps what it is given create a session by the call itself.
+ * Lets a store that only keeps what it is given create a session, and flush one, by the call itself.
  *
- * It is found by the store's own `create`: whoever puts another one in its place is not passed over.
+ * How is found by the store's own `create` and `flush`: whoever puts others in their place is not passed over.
  */
 import type * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
@@ -23,15 +23,30 @@ export type CreateNow<Log, E> = (
 
 type Create<Log, E> = (header: Header, seed?: ReadonlyArray<Event>) => Effect.Effect<Log, E, Scope.Scope>
 
-const all = new WeakMap<object, CreateNow<unknown, unknown>>()
+const creates = new WeakMap<object, CreateNow<unknown, unknown>>()
 
 /** @internal */
 export const withCreateNow = <Log, E, F extends Create<Log, E>>(create: F, now: CreateNow<Log, E>): F => {
-  all.set(create, now)
+  creates.set(create, now)
   return create
 }
 
 /** @internal */
 export const createNowOf = <Log, E>(create: Create<Log, E>): CreateNow<Log, E> | undefined =>
   // sound: an entry was made with a `create` of the same types as its key
-  all.get(create) as CreateNow<Log, E> | undefined
+  creates.get(create) as CreateNow<Log, E> | undefined
+
+type FlushNow<E> = () => Exit.Exit<void, E>
+
+const flushes = new WeakMap<object, FlushNow<unknown>>()
+
+/** @internal */
+export const withFlushNow = <E>(flush: Effect.Effect<void, E>, now: FlushNow<E>): Effect.Effect<void, E> => {
+  flushes.set(flush, now)
+  return flush
+}
+
+/** @internal */
+export const flushNowOf = <E>(flush: Effect.Effect<void, E>): FlushNow<E> | undefined =>
+  // sound: an entry was made with a `flush` of the same type as its key
+  flushes.get(flush) as FlushNow<E> | undefined
