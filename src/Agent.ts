@@ -8,7 +8,6 @@
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
-import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -254,7 +253,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
             ...(parent === undefined ? undefined : { parent }),
             depth,
             cwd: options.cwd,
-            createdAt: nowUnsafe(fiber),
+            createdAt: nowUnsafe(fiber.context),
             origin: options.origin ?? { kind: "root" },
             ...(seed.length === 0 ? undefined : { seedLength: seed.length }),
             ...(label === undefined ? undefined : { label })
@@ -287,10 +286,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
                   created.value.release()
                   return Effect.void
                 })
-                : Option.match(Cause.findErrorOption(created.cause), {
-                  onNone: () => Effect.failCause(created.cause),
-                  onSome: (error) => otherwise(error) ?? Effect.fail(error)
-                })
+                : Effect.catch(Effect.failCause(created.cause), (error) => otherwise(error) ?? Effect.fail(error))
             }))
         }
         return under(id, idTries)

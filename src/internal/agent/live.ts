@@ -27,7 +27,7 @@ import {
   SteerRejected,
   type TurnOutcome
 } from "./model.ts"
-import { appended, commit, isTaken, newMessageId, type Place, steerable, writeEnd } from "./record.ts"
+import { appended, commit, isTaken, newMessageId, steerable, writeEnd } from "./record.ts"
 import type { Queued, Setup, State, Turn, Waiting } from "./state.ts"
 import { outcomeOf, runTurn } from "./turn.ts"
 
@@ -119,8 +119,7 @@ const startTurn = (state: State, queued: Queued, later: boolean): void => {
     CallSite,
     new TurnCallSite(state, turn)
   )
-  const place: Place = { context, getRef: (ref) => Context.get(context, ref) }
-  const run = () => attempt(() => runTurn(place, state, turn, identity, finish))
+  const run = () => attempt(() => runTurn(context, state, turn, identity, finish))
   // a turn that follows another starts from the top of the stack, and a sender goes on first
   const body = later || fromTop(identity.depth) ? Effect.andThen(Effect.yieldNow, Effect.suspend(run)) : run()
   if (exitOf(body) === undefined) Effect.runForkWith(context)(body, { uninterruptible: true })
@@ -192,15 +191,23 @@ const enqueue = (
   else state.inbox.push(queued)
 }
 
+const taking = <A, E>(
+  state: State,
+  options: Delivery | undefined,
+  take: (fiber: Fiber.Fiber<unknown, unknown>) => Effect.Effect<A, E>
+): Effect.Effect<A, AgentClosed | DuplicateMessage | E> =>
+  Effect.withFiber((fiber): Effect.Effect<A, AgentClosed | DuplicateMessage | E> => {
+    const refused = refusal(state, options)
+    return refused === undefined ? take(fiber) : Effect.fail(refused)
+  })
+
 /** @internal Queues a message that opens a turn; wakes an idle agent. */
 export const send = (
   state: State,
   content: Content,
   options?: Delivery
 ): Effect.Effect<void, AgentClosed | DuplicateMessage> =>
-  Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | DuplicateMessage> => {
-    const refused = refusal(state, options)
-    if (refused !== undefined) return Effect.fail(refused)
+  taking(state, options, (fiber) => {
     enqueue(state, fiber, content, options, undefined)
     return Effect.void
   })
@@ -221,9 +228,7 @@ export const prompt = (
   content: Content,
   options?: Delivery
 ): Effect.Effect<TurnOutcome, AgentClosed | DuplicateMessage> =>
-  Effect.withFiber((fiber): Effect.Effect<TurnOutcome, AgentClosed | DuplicateMessage> => {
-    const refused = refusal(state, options)
-    if (refused !== undefined) return Effect.fail(refused)
+  taking(state, options, (fiber) => {
     const outcome = Deferred.makeUnsafe<TurnOutcome>()
     enqueue(state, fiber, content, options, outcome)
     return Deferred.await(outcome)
@@ -269,9 +274,7 @@ export const inject = (
   content: Content,
   options?: Delivery
 ): Effect.Effect<void, AgentClosed | DuplicateMessage | AppendError> =>
-  Effect.withFiber((fiber): Effect.Effect<void, AgentClosed | DuplicateMessage | AppendError> => {
-    const refused = refusal(state, options)
-    if (refused !== undefined) return Effect.fail(refused)
+  taking(state, options, (fiber) => {
     const waiting: Waiting = { ...toWaiting(state, fiber, content, options), receipt: undefined }
     if (state.turn === undefined || state.turn.phase === "flushing") {
       return Effect.onError(
@@ -341,7 +344,7 @@ const giveUp = (state: State, turn: Turn): Effect.Effect<void> =>
     if (turn.phase !== "flushing") turn.cause = { _tag: "Aborted", cause: turn.abort ?? "disposed" }
     turn.phase = "flushing"
     return Effect.flatMap(
-      Effect.forkDetach(Effect.withFiber((fiber) => writeEnd(fiber, state, turn)), {
+      Effect.forkDetach(Effect.withFiber(({ context }) => writeEnd(context, state, turn)), {
         startImmediately: true,
         uninterruptible: true
       }),

@@ -56,8 +56,8 @@ export type Content = string | ReadonlyArray<Prompt.UserMessagePart>
 
 /**
  * How a message is sent: by whom (a `user` by default), under which id it is stored (a new one by default; one of the
- * sender's own must be new to the session, or the message is a {@link DuplicateMessage}), and whether an idle agent sets to work only when the sender has gone on
- * (`later`), instead of within the call.
+ * sender's own must be new to the session, or the message is a {@link DuplicateMessage}), and whether an idle agent
+ * sets to work only when the sender has gone on (`later`), instead of within the call.
  *
  * @category models
  * @since 0.1.0

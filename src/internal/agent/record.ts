@@ -6,6 +6,7 @@
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -24,23 +25,20 @@ import type { State, Turn, Waiting } from "./state.ts"
 /** @internal An event whose place and time the log gives. */
 export type Draft = Session.KnownEvent extends infer E ? E extends unknown ? Omit<E, "seq" | "at"> : never : never
 
-/** @internal Where something is done: a fiber, or what will be one if it has to wait. */
-export type Place = Pick<Fiber.Fiber<unknown, unknown>, "context" | "getRef">
-
 /** @internal See {@link now}. */
-export const nowUnsafe = (fiber: Pick<Fiber.Fiber<unknown, unknown>, "getRef">): number =>
-  Math.floor(fiber.getRef(Clock.Clock).currentTimeMillisUnsafe())
+export const nowUnsafe = (context: Context.Context<never>): number =>
+  Math.floor(Context.get(context, Clock.Clock).currentTimeMillisUnsafe())
 
 /** @internal Whole milliseconds since the epoch: some clocks know parts of them, and logs do not. */
-export const now: Effect.Effect<number> = Effect.withFiber((fiber) => Effect.succeed(nowUnsafe(fiber)))
+export const now: Effect.Effect<number> = Effect.withFiber((fiber) => Effect.succeed(nowUnsafe(fiber.context)))
 
 const fold = (state: State, events: ReadonlyArray<Session.KnownEvent>): void => {
   for (const event of events) Session.advance(state.transcript, event)
 }
 
-/** @internal As {@link commit}, at `place`: an exit where the log takes the events at once. */
+/** @internal As {@link commit}, in `context`: an exit where the log takes the events at once. */
 export const commitNow = (
-  place: Place,
+  context: Context.Context<never>,
   state: State,
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>
@@ -49,12 +47,12 @@ export const commitNow = (
   if (appendUnsafe === undefined) {
     state.writing ??= Semaphore.makeUnsafe(1)
     return Effect.uninterruptible(state.writing.withPermit(Effect.suspend(() => {
-      const events = stamped(state, turn, make, place)
+      const events = stamped(state, turn, make, context)
       if (events === undefined) return Effect.interrupt
       return events.length === 0 ? Effect.void : Effect.map(state.log.append(events), () => fold(state, events))
     })))
   }
-  const events = stamped(state, turn, make, place)
+  const events = stamped(state, turn, make, context)
   if (events === undefined) return Effect.interrupt
   if (events.length === 0) return Effect.void
   const exit = appendUnsafe(events)
@@ -67,16 +65,16 @@ export const commit = (
   state: State,
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>
-): Effect.Effect<void, AppendError> => Effect.withFiber((fiber) => commitNow(fiber, state, turn, make))
+): Effect.Effect<void, AppendError> => Effect.withFiber(({ context }) => commitNow(context, state, turn, make))
 
 const stamped = (
   state: State,
   turn: Turn | undefined,
   make: () => ReadonlyArray<Draft>,
-  place: Place
+  context: Context.Context<never>
 ): ReadonlyArray<Session.KnownEvent> | undefined => {
   if (turn?.fenced === true) return undefined
-  const at = nowUnsafe(place)
+  const at = nowUnsafe(context)
   const { next } = state.transcript
   const events: Array<Session.KnownEvent> = []
   // sound: a draft is an event without exactly these two fields
@@ -149,12 +147,12 @@ const endOf =
   }
 
 /**
- * @internal Writes the end of a turn at `place`, if the turn has begun, as `turn.cause` says: every call answered, then why it ended,
+ * @internal Writes the end of a turn in `context`, if the turn has begun, as `turn.cause` says: every call answered, then why it ended,
  * then what was added to the conversation without being asked for. Never fails.
  */
-export const writeEnd = (place: Place, state: State, turn: Turn): Effect.Effect<void> => {
+export const writeEnd = (context: Context.Context<never>, state: State, turn: Turn): Effect.Effect<void> => {
   const written = attempt(() => {
-    turn.usage = { ...turn.usage, elapsed: nowUnsafe(place) - turn.startedAt }
+    turn.usage = { ...turn.usage, elapsed: nowUnsafe(context) - turn.startedAt }
     if (state.steering.length > 0) {
       for (const { receipt } of state.steering.splice(0)) {
         if (receipt !== undefined) {
@@ -164,8 +162,8 @@ export const writeEnd = (place: Place, state: State, turn: Turn): Effect.Effect<
     }
     const { calls } = turn
     return calls === undefined || calls.wishes.size === 0
-      ? commitNow(place, state, undefined, endOf(state, turn, undefined))
-      : Effect.flatMap(wishes(calls), (wished) => commitNow(place, state, undefined, endOf(state, turn, wished)))
+      ? commitNow(context, state, undefined, endOf(state, turn, undefined))
+      : Effect.flatMap(wishes(calls), (wished) => commitNow(context, state, undefined, endOf(state, turn, wished)))
   })
   return exitOf(written)?._tag === "Success" ? Effect.void : Effect.catchCause(
     written,

@@ -234,7 +234,7 @@ class Steps {
   }
 
   #commit(make: () => ReadonlyArray<Draft>): Effect.Effect<void, AppendError> {
-    return commitNow(this.#fiber, this.#state, this.#turn, make)
+    return commitNow(this.#fiber.context, this.#state, this.#turn, make)
   }
 }
 

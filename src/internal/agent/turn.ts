@@ -17,7 +17,7 @@ import type { AppendError } from "../../SessionStore.ts"
 import { attempt, exitOf, flatMapNow } from "../session/now.ts"
 import { causeOf } from "./ask.ts"
 import type { TurnOutcome } from "./model.ts"
-import { appended, commitNow, flushed, nowUnsafe, type Place, writeEnd } from "./record.ts"
+import { appended, commitNow, flushed, nowUnsafe, writeEnd } from "./record.ts"
 import type { State, Turn } from "./state.ts"
 import { failed, type StepError, steps } from "./steps.ts"
 
@@ -63,13 +63,13 @@ export const outcomeOf = (
 
 // a message that was steered into the turn before is acknowledged when it opens this one, and is as safe then (S91)
 const begin = (
-  place: Place,
+  context: Context.Context<never>,
   state: State,
   turn: Turn
 ): Effect.Effect<void, AppendError> => {
   const { receipt } = turn.queued
   const committed = attempt(() =>
-    commitNow(place, state, turn, () => {
+    commitNow(context, state, turn, () => {
       turn.number = state.transcript.turns
       return [{ _tag: "TurnStarted", turn: turn.number }, appended(turn.queued)]
     })
@@ -104,12 +104,12 @@ const acting = (
 }
 
 /**
- * @internal The whole turn, as far as it can be done at once; the effect is the rest, to be run without interruption in the
- * context of `place`, which holds `identity`: only what the agent does between the turn's first and last record can be
+ * @internal The whole turn, as far as it can be done at once; the effect is the rest, to be run without interruption in
+ * `context`, which holds `identity`: only what the agent does between the turn's first and last record can be
  * interrupted. Never fails. `finish` is called last, unless the turn was given up meanwhile.
  */
 export const runTurn = (
-  place: Place,
+  context: Context.Context<never>,
   state: State,
   turn: Turn,
   identity: CurrentAgent["Service"],
@@ -123,15 +123,15 @@ export const runTurn = (
     turn.cause = cause
     turn.phase = "flushing"
     return flatMapNow(
-      writeEnd(place, state, turn),
+      writeEnd(context, state, turn),
       () => turn.fenced || turn.number === undefined ? over() : flatMapNow(flushed(state), over)
     )
   }
-  turn.startedAt = nowUnsafe(place)
+  turn.startedAt = nowUnsafe(context)
   // cancelled before it began: nothing of it is in the log (S78)
   if (turn.abort !== undefined) return end({ _tag: "Aborted", cause: turn.abort })
-  const act = () => acting(place.context, state, turn, identity)
-  const begun = begin(place, state, turn)
+  const act = () => acting(context, state, turn, identity)
+  const begun = begin(context, state, turn)
   const done = exitOf(begun)
   const acted: Effect.Effect<Exit.Exit<void, StepError>> = done === undefined
     ? Effect.matchCauseEffect(begun, {

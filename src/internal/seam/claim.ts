@@ -6,7 +6,6 @@
  * the delegation is over: a scope may outlive thousands of runs.
  */
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -121,18 +120,16 @@ export const closeScope = (
   claim: Claim,
   exit: Exit.Exit<unknown, unknown>,
   grace: Duration.Duration,
-  whose: () => string,
-  context: Context.Context<never>
+  whose: () => string
 ): Effect.Effect<Unreleased | undefined> => {
   const closing = Scope.closeUnsafe(claim.scope, exit)
   if (closing === undefined) return Effect.undefined
   const done = exitOf(closing)
   if (done !== undefined) return unreleased(done, whose)
-  const fiber = Effect.runForkWith(context)(closing, { uninterruptible: true })
-  const closed = fiber.pollUnsafe()
-  return closed === undefined
-    ? Effect.flatMap(awaitWithin(fiber, grace), (late) => unreleased(late, whose))
-    : unreleased(closed, whose)
+  return Effect.flatMap(
+    Effect.forkDetach(closing, { startImmediately: true, uninterruptible: true }),
+    (fiber) => Effect.flatMap(awaitWithin(fiber, grace), (closed) => unreleased(closed, whose))
+  )
 }
 
 const unreleased = (
@@ -161,8 +158,7 @@ export const abandon = Effect.fnUntraced(function*(
   whose: () => string
 ) {
   silence(claim)
-  const context = yield* Effect.context<never>()
-  const failed = yield* closeScope(claim, Exit.failCause(cause), grace, whose, context)
+  const failed = yield* closeScope(claim, Exit.failCause(cause), grace, whose)
   if (failed?.closing === true) yield* Effect.exit(Effect.logError(`${whose()} was given up: ${failed.problem}`))
   claim.place.leave()
   over(claim, Exit.void)

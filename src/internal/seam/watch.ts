@@ -133,13 +133,13 @@ const lastTurns = Effect.repeat(Effect.yieldNow, { times: 9 })
 
 const end = (live: Live, first: ChildExit | undefined): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { claim, context, info, shared: { grace } } = live
+    const { claim, info, shared: { grace } } = live
     claim.canceller.settle()
     silence(claim)
     const problems: Array<string> = []
     const survivors: Array<string> = []
     const whose = () => `a run of provider ${JSON.stringify(info.provider)}`
-    return flatMapNow(closeScope(claim, Exit.void, grace, whose, context), (failed) => {
+    return flatMapNow(closeScope(claim, Exit.void, grace, whose), (failed) => {
       if (failed !== undefined) problems.push(failed.problem)
       if (failed?.closing === true) survivors.push(`run ${info.runId} of provider ${info.provider}`)
       const known: Effect.Effect<ChildExit | undefined> = first === undefined
@@ -158,7 +158,7 @@ const nobody = Effect.succeed<ReadonlyArray<string>>([])
 
 // asks the provider what is still alive
 const counted = (
-  { context, handle, shared: { grace } }: Live,
+  { handle, shared: { grace } }: Live,
   problems: Array<string>,
   survivors: Array<string>
 ): Effect.Effect<void> => {
@@ -168,16 +168,10 @@ const counted = (
     return Effect.void
   }
   const asked = attempt(() => handle.survivors ?? nobody)
-  if (asked === nobody) return Effect.void
-  const fiber = Effect.runForkWith(context)(asked)
-  const heard = (exit: Exit.Exit<unknown> | undefined) => {
-    if (exit === undefined) fiber.interruptUnsafe()
+  return asked === nobody ? Effect.void : Effect.map(runWithin(asked, grace), (exit) => {
     if (exit !== undefined && Exit.isSuccess(exit) && isNames(exit.value)) survivors.push(...exit.value)
     else problems.push("its provider could not say what is still alive")
-    return Effect.void
-  }
-  const exit = fiber.pollUnsafe()
-  return exit === undefined ? Effect.flatMap(awaitWithin(fiber, grace), heard) : heard(exit)
+  })
 }
 
 const concluded = (
