@@ -14,7 +14,18 @@ import * as Subagent from "../src/Subagent.ts"
 import * as SubagentTool from "../src/SubagentTool.ts"
 import * as SystemPrompt from "../src/SystemPrompt.ts"
 import { call, delay, fail, finish, type Request, ScriptedModel, text, wait } from "../src/testing/ScriptedModel.ts"
-import { agentOf, agentTest, eventsOf, moment, resultsOf, settle, spoken, textsOf, tool } from "./utils/agentTest.ts"
+import {
+  agentOf,
+  agentTest,
+  eventsOf,
+  heldCreation,
+  moment,
+  resultsOf,
+  settle,
+  spoken,
+  textsOf,
+  tool
+} from "./utils/agentTest.ts"
 import { leakCheck } from "./utils/leaks.ts"
 
 leakCheck()
@@ -363,18 +374,10 @@ describe("what comes of a child", () => {
   })
 
   agentTest("S585 its provider may go away while it is made", () => {
-    const creating = moment()
-    const created = moment()
+    const { created, creating, store } = heldCreation()
     return {
       script: () => [text("done")],
-      store: (store) => ({
-        ...store,
-        create: (header, seed) =>
-          Effect.tap(
-            store.create(header, seed),
-            header.id === "root" ? Effect.void : Effect.andThen(creating.now, created.passed)
-          )
-      }),
+      store,
       body: Effect.gen(function*() {
         const subagents = yield* Subagent.Subagents
         const starting = yield* Effect.scoped(Effect.gen(function*() {

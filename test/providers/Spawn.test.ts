@@ -15,6 +15,7 @@ import {
   create,
   eventsOf,
   held,
+  heldCreation,
   moment,
   settle,
   spoken,
@@ -107,18 +108,10 @@ describe("Spawn", () => {
 
   agentTest("S54 S382 nobody finds a child before it is published, and everybody until it is released", () => {
     const gate = moment()
-    const creating = moment()
-    const created = moment()
+    const { created, creating, store } = heldCreation()
     const seen: Array<readonly [string, unknown]> = []
     return {
-      store: (store) => ({
-        ...store,
-        create: (header, seed) =>
-          Effect.tap(
-            store.create(header, seed),
-            header.id === "root" ? Effect.void : Effect.andThen(creating.now, created.passed)
-          )
-      }),
+      store,
       script: () => [wait(gate.passed), text("done")],
       body: Effect.gen(function*() {
         const agents = yield* Agents

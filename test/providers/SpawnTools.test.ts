@@ -7,7 +7,7 @@ import * as Spawn from "../../src/providers/Spawn.ts"
 import * as Subagent from "../../src/Subagent.ts"
 import * as SystemPrompt from "../../src/SystemPrompt.ts"
 import { call, ScriptedModel, text, wait } from "../../src/testing/ScriptedModel.ts"
-import { agentTest, moment, resultsOf, systemOf, textsOf, tool, toolkit } from "../utils/agentTest.ts"
+import { agentTest, heldCreation, moment, resultsOf, systemOf, textsOf, tool, toolkit } from "../utils/agentTest.ts"
 import { leakCheck } from "../utils/leaks.ts"
 
 leakCheck()
@@ -101,17 +101,9 @@ describe("a child's tools", () => {
   agentTest("S144 what becomes of the lists of a request after it was made is of no interest", () => {
     const allow = ["read"]
     const prompt = [Prompt.makePart("text", { text: "go" })]
-    const creating = moment()
-    const created = moment()
+    const { created, creating, store } = heldCreation()
     return {
-      store: (store) => ({
-        ...store,
-        create: (header, seed) =>
-          Effect.tap(
-            store.create(header, seed),
-            header.id === "root" ? Effect.void : Effect.andThen(creating.now, created.passed)
-          )
-      }),
+      store,
       script: () => [text("done")],
       with: some,
       body: Effect.gen(function*() {

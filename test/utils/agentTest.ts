@@ -234,3 +234,19 @@ export const held = (when: (call: "append" | "flush", header: Session.Header, nt
   }))
   return { gate, reached, store }
 }
+
+/** A store that holds every new session but the root's until `created` has passed; `creating` says that one is held. */
+export const heldCreation = () => {
+  const creating = moment()
+  const created = moment()
+  const store = (store: SessionStore["Service"]) =>
+    SessionStore.of({
+      ...store,
+      create: (header, seed) =>
+        Effect.tap(
+          store.create(header, seed),
+          header.id === "root" ? Effect.void : Effect.andThen(creating.now, created.passed)
+        )
+    })
+  return { creating, created, store }
+}
